@@ -1,0 +1,21 @@
+//! fsprobe finds and explains the page-offset anomaly of `rep movsb` copies on AMD Zen CPUs.
+//!
+//! ```text
+//! host facts ─┐
+//! grid ───────┼─► sample ─► Report (recorded) ─► judge (pure) ─► Verdict ─► render (pure)
+//! copy paths ─┘       ▲                             │
+//!                     └──── questions (pure) ◄──────┘   until there are none
+//! ```
+//!
+//! A [`report::Report`] holds everything measured and every fact needed to judge it. [`judge`] and
+//! [`render`] are pure functions of reports and import nothing that measures; [`commands`] loops.
+
+pub mod allocator;
+pub mod commands;
+pub mod host;
+pub mod judge;
+pub mod path;
+pub mod render;
+pub mod report;
+pub mod sweep;
+pub mod sys;

@@ -1,0 +1,138 @@
+//! The recorded document: everything measured and every fact needed to judge it.
+//!
+//! A [`Report`] is what sampling writes and what judging and rendering read; no other room's types
+//! cross that line. Version 1 of its JSON form is a contract (docs/report-format.md): fields may be
+//! added, never renamed or given another meaning, and unknown fields are ignored on load.
+//! This room may not measure, judge or print.
+
+mod cell;
+mod file;
+mod host;
+mod options;
+mod verdict;
+mod words;
+
+pub use cell::{Cell, CellSpec, Control, Floor, Noise, Placement, RoundPages, Run, Skipped};
+pub use file::{LoadError, SaveError, load, parse, save, to_json};
+pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
+pub use options::{Options, RunInfo};
+pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Scan, State, Verdict, Window};
+pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, offset_of};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One recorded run of fsprobe: facts, raw samples and the verdict drawn from them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What kind of document this is.
+    pub schema: Schema,
+    /// The program that wrote it.
+    pub tool: Tool,
+    /// When the run began: RFC 3339, UTC.
+    pub recorded_at: String,
+    /// How fsprobe was run.
+    pub run: RunInfo,
+    /// The executions of phases, in the order taken; [`Cell::run`] points here.
+    pub runs: Vec<Run>,
+    /// The file that was read, without its name.
+    pub source: Option<Source>,
+    /// The machine.
+    pub host: Host,
+    /// Every cell with its raw samples.
+    pub cells: Vec<Cell>,
+    /// What was asked for and could not be measured.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+    /// Where allocators put buffers on their own.
+    #[serde(default)]
+    pub placements: Vec<Placement>,
+    /// The noise floor and what disturbed the run.
+    #[serde(default)]
+    pub noise: Noise,
+    /// What was judged from the cells.
+    #[serde(default)]
+    pub verdict: Verdict,
+    /// Settings tried, with their effect (`check --remedies`).
+    #[serde(default)]
+    pub remedies: Vec<Value>,
+    /// Page colours, where measured.
+    #[serde(default)]
+    pub colours: Option<Value>,
+    /// Evidence from the performance counters, where there are any.
+    #[serde(default)]
+    pub pmu: Option<Value>,
+}
+
+impl Report {
+    /// Whether the cells come from a cost model or a recording, not from this machine.
+    pub fn is_simulated(&self) -> bool {
+        self.host.simulated.model().is_some()
+    }
+}
+
+/// The document's kind and version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// `fsprobe-report`, or `fsprobe-<verb>` for other verbs.
+    pub name: String,
+    /// The version of the form; 1.
+    pub version: u32,
+}
+
+impl Schema {
+    /// The name of a report document.
+    pub const REPORT: &'static str = "fsprobe-report";
+    /// The version this program writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// The schema of a report.
+    pub fn report() -> Self {
+        Schema { name: Self::REPORT.into(), version: Self::VERSION }
+    }
+
+    /// The schema of another verb's JSON.
+    pub fn of_verb(verb: &str) -> Self {
+        Schema { name: format!("fsprobe-{verb}"), version: Self::VERSION }
+    }
+}
+
+/// The program that wrote the document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// The version of fsprobe.
+    pub version: String,
+    /// The commit it was built from, where the build knew it.
+    pub commit: Option<String>,
+    /// The target triple it was built for.
+    pub target: String,
+}
+
+impl Tool {
+    /// This build of fsprobe.
+    pub fn this() -> Self {
+        Tool {
+            version: env!("CARGO_PKG_VERSION").into(),
+            commit: option_env!("FSPROBE_COMMIT").filter(|c| !c.is_empty()).map(Into::into),
+            target: env!("FSPROBE_TARGET").into(),
+        }
+    }
+}
+
+/// The file that was read; its name and folder stay out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// `file` (the user's), `own` (made for the run) or `simulated`.
+    pub kind: String,
+    /// Bytes.
+    pub size: u64,
+    /// The file system's name, such as `ext4` or `tmpfs`.
+    pub fs_type: Option<String>,
+    /// Whether the range read was in the page cache before the run; null where the kernel would not say.
+    pub resident_before: Option<bool>,
+    /// The same after the run.
+    pub resident_after: Option<bool>,
+    /// Whether size or modification time changed while fsprobe was reading.
+    #[serde(default)]
+    pub changed: bool,
+}

@@ -11,6 +11,7 @@
 //! [`render`] are pure functions of reports and import nothing that measures; [`commands`] loops.
 
 pub mod allocator;
+pub mod cli;
 pub mod commands;
 pub mod host;
 pub mod judge;

@@ -1,1 +1,72 @@
-//! commands
+//! One file a verb: it gathers facts, runs the pipeline and prints what `render` made.
+//!
+//! Only this room knows all the others. What goes wrong is one line for people; what a run found is
+//! an [`Outcome`], which main turns into the exit code.
+
+pub mod cpu;
+
+use crate::cli::Verb;
+use std::io::{self, Write};
+
+/// How a verb ended, where it did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Exit code 0.
+    Done,
+    /// Exit code 1, where the verb's exit codes tell the state.
+    Affected,
+    /// Exit code 3, where the verb's exit codes tell the state.
+    Inconclusive,
+    /// Exit code 130: interrupted, what was measured is saved.
+    Interrupted,
+}
+
+impl Outcome {
+    /// The exit code of the contract.
+    pub fn code(self) -> u8 {
+        match self {
+            Outcome::Done => 0,
+            Outcome::Affected => 1,
+            Outcome::Inconclusive => 3,
+            Outcome::Interrupted => 130,
+        }
+    }
+}
+
+/// Why a verb failed: one line for stderr, exit code 2.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The line, with what to do about it.
+    #[error("{0}")]
+    Line(String),
+    /// Output could not be written.
+    #[error("cannot write: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    /// A failure with its line.
+    pub fn line(text: impl ToString) -> Self {
+        Failure::Line(text.to_string())
+    }
+
+    /// Whether the reader of a pipe went away, which is no failure.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Failure::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Runs a verb.
+pub fn run(verb: Verb) -> Result<Outcome, Failure> {
+    match verb {
+        Verb::Cpu(args) => cpu::run(&args),
+        Verb::Sweep(_) => Err(Failure::line("not here yet")),
+    }
+}
+
+/// Writes to stdout whole.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}

@@ -27,6 +27,12 @@ pub struct UnknownWord {
     known: String,
 }
 
+impl UnknownWord {
+    pub(crate) fn new(kind: &'static str, word: &str, known: impl Iterator<Item = &'static str>) -> Self {
+        UnknownWord { kind, word: word.into(), known: known.collect::<Vec<_>>().join(", ") }
+    }
+}
+
 /// Declares an enum whose variants have one fixed spelling in code, JSON, help and docs.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $kind:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -53,10 +59,9 @@ macro_rules! words {
         impl FromStr for $name {
             type Err = UnknownWord;
             fn from_str(word: &str) -> Result<Self, UnknownWord> {
-                Self::ALL.iter().copied().find(|w| w.word() == word).ok_or_else(|| UnknownWord {
-                    kind: $kind,
-                    word: word.into(),
-                    known: Self::ALL.iter().map(|w| w.word()).collect::<Vec<_>>().join(", "),
+                let known = Self::ALL.iter().copied();
+                known.clone().find(|w| w.word() == word).ok_or_else(|| {
+                    UnknownWord::new($kind, word, known.map(|w| w.word()))
                 })
             }
         }

@@ -1,1 +1,5 @@
-//! sweep
+//! Grid, schedule and the sampling loop.
+
+mod offsets;
+
+pub use offsets::{Length, Offsets};

@@ -1,0 +1,184 @@
+//! Every verb and flag, declared once: parsing, help, man page and completions come from here.
+
+use crate::report::{Allocator, PathName};
+use crate::sweep::{Length, Offsets};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Finds and explains the page-offset anomaly of `rep movsb` copies on AMD Zen CPUs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "fsprobe",
+    version,
+    about = "Does this machine copy memory slowly at some page offsets? Where exactly, and why?",
+    after_help = "Start with:  fsprobe sweep --file /tmp/64M\n\
+        Exit codes: 0 done, 2 a usage or run-time error (one line on stderr), 130 interrupted with what was measured saved.",
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// The verb.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs that work.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Diagnose: the page-offset throughput matrix of read(2), its slow bands flagged to the byte
+    Sweep(Box<SweepArgs>),
+    /// Diagnose: what this machine is, and what of it decides the copy paths
+    Cpu(CpuArgs),
+}
+
+/// Options of `fsprobe cpu`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: ssh other 'cpuid -1 -r' | fsprobe cpu --dump -")]
+pub struct CpuArgs {
+    /// Write JSON to stdout instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Explain the CPU of a CPUID dump instead of this one: the output of `cpuid -r`, or a text with
+    /// lines `CPUID 00000007: 00000000-219C97A9-0040068C-00000010`; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub dump: Option<PathBuf>,
+}
+
+/// How pages back the buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PageKind {
+    /// Pages of 4 KiB, transparent huge pages refused
+    #[value(name = "4k")]
+    Small,
+    /// Transparent huge pages asked for
+    #[value(name = "thp")]
+    Transparent,
+    /// Reserved huge pages (with --allocators pages only)
+    #[value(name = "hugetlb")]
+    Reserved,
+}
+
+/// What `sweep` writes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// The matrix and the verdict, for people
+    Terminal,
+    /// The report
+    Json,
+}
+
+/// Options of `fsprobe sweep`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Offsets: 0x0-0x1000, 0x0-0x1000:0x10, 0x0..=0x40, or a list by commas. Lengths: 128, 64K, 64KiB, 64M, file.\n\
+        A band is deep from --affected-at on (2.0); only deep bands decide. distance = (dst - src) mod 4096.\n\n\
+        Examples:\n  \
+        fsprobe sweep --file /tmp/64M                      the whole picture in under 20 seconds\n  \
+        fsprobe sweep --len 64K --dst 0x0-0x40             a close look at the first offsets\n  \
+        fsprobe sweep --paths read,pread --output r.json   both calls, the report in r.json\n  \
+        fsprobe sweep --simulate zen4                      what an affected machine looks like"
+)]
+pub struct SweepArgs {
+    /// The file to read; never opened for writing. Without it fsprobe makes a 64 MiB file of its own
+    #[arg(long, value_name = "FILE", help_heading = "What to measure")]
+    pub file: Option<PathBuf>,
+    /// Who places the buffers: glibc, jemalloc, mimalloc, or the control `pages` (mmap)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "glibc,jemalloc,mimalloc",
+        help_heading = "What to measure"
+    )]
+    pub allocators: Vec<Allocator>,
+    /// Copy paths: read, pread
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "read", value_parser = working_path, help_heading = "What to measure")]
+    pub paths: Vec<PathName>,
+    /// Destination page offsets
+    #[arg(long, value_name = "OFFSETS", default_value = "0x0-0x1000", help_heading = "What to measure")]
+    pub dst: Offsets,
+    /// Source page offsets [default: 0x0, and one sweep of every src at dst 0x0]
+    #[arg(long, value_name = "OFFSETS", help_heading = "What to measure")]
+    pub src: Option<Offsets>,
+    /// Lengths of one copy [default: 64K at every offset; 128, 512, 4K and the whole file on coarser grids]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to measure")]
+    pub len: Vec<Length>,
+    /// How pages back the buffers
+    #[arg(long, value_enum, default_value = "4k", help_heading = "What to measure")]
+    pub pages: PageKind,
+    /// Write each sample into fresh pages, so that page faults are part of it
+    #[arg(long, help_heading = "What to measure")]
+    pub first_touch: bool,
+
+    /// Rounds of the screen phase: complete blocks over all cells, in fresh random order (at whole-file length 7)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "How to measure")]
+    pub rounds: Option<u32>,
+    /// Upper bound of the measuring in seconds: whole-file cells first become fewer, then the run stops
+    #[arg(long, value_name = "SECONDS", value_parser = positive, help_heading = "How to measure")]
+    pub time: Option<f64>,
+    /// The CPU to measure on [default: the last one allowed]
+    #[arg(long, value_name = "N", help_heading = "How to measure")]
+    pub cpu: Option<u32>,
+    /// Seed of every random choice [default: taken from the clock, and recorded]
+    #[arg(long, value_name = "N", help_heading = "How to measure")]
+    pub seed: Option<u64>,
+    /// The slowdown from which a band is deep, and the machine affected
+    #[arg(long, value_name = "FACTOR", default_value = "2.0", value_parser = factor, help_heading = "How to measure")]
+    pub affected_at: f64,
+    /// Measure a model instead of this machine: zen3, zen4, zen5, intel, clean, each also with +noisy,
+    /// or FILE.csv, which replays recorded samples (columns dst,src,len,ns0,ns1,…)
+    #[arg(long, value_name = "MODEL", help_heading = "How to measure")]
+    pub simulate: Option<String>,
+
+    /// Save the report here; `-` writes it to stdout [default: a new file in ~/.local/state/fsprobe]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_output", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Save no report
+    #[arg(long, help_heading = "Output")]
+    pub no_output: bool,
+    /// Overwrite an existing report
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
+    /// What to write to stdout
+    #[arg(long, value_enum, default_value = "terminal", help_heading = "Output")]
+    pub format: Format,
+    /// End with 0 clean, 1 affected, 3 inconclusive
+    #[arg(long, help_heading = "Output")]
+    pub exit_code: bool,
+    /// Show no progress
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// A copy path that this version measures.
+fn working_path(word: &str) -> Result<PathName, String> {
+    const WORKING: [PathName; 2] = [PathName::Read, PathName::Pread];
+    WORKING.into_iter().find(|p| p.word() == word).ok_or_else(|| {
+        format!("unknown copy path '{word}' (known: {})", WORKING.map(PathName::word).join(", "))
+    })
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("expected a number of seconds above 0".into()),
+    }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (1.2..=100.0).contains(&value) => Ok(value),
+        _ => Err("expected a factor from 1.2 (below, a band is noise or misalignment) to 100".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

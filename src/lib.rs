@@ -18,5 +18,6 @@ pub mod judge;
 pub mod path;
 pub mod render;
 pub mod report;
+pub mod simulate;
 pub mod sweep;
 pub mod sys;

@@ -1,0 +1,55 @@
+//! The noise floor: the smallest slowdown that could be told from noise.
+
+use super::screen::Screened;
+use super::series::{Key, Series};
+use super::stats;
+use crate::report::{Control, Floor, Report};
+use std::collections::BTreeMap;
+
+/// All but this share of equal pairs differ by less than the floor.
+const QUANTILE: f64 = 0.95;
+
+/// The floors of a report: from A/A controls where a group has them, else from halves of clean cells.
+pub fn floors<'a>(
+    report: &Report,
+    screens: impl IntoIterator<Item = (&'a Series<'a>, &'a Screened)>,
+) -> Vec<Floor> {
+    let mut differences: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+    for control in &report.noise.controls {
+        let key = Key { path: control.path, allocator: control.allocator, len: control.len };
+        differences.entry(key).or_default().extend(pair(control));
+    }
+    for (series, screened) in screens {
+        differences.entry(series.key).or_insert_with(|| halves(series, screened));
+    }
+    let floor = |(key, mut apart): (Key, Vec<f64>)| {
+        let floor = stats::quantile(&mut apart, QUANTILE)?.exp();
+        Some(Floor { path: key.path, allocator: key.allocator, len: key.len, floor })
+    };
+    differences.into_iter().filter_map(floor).collect()
+}
+
+/// How far the two names of one cell lie apart.
+fn pair(control: &Control) -> Option<f64> {
+    let both = control.ns_a.iter().zip(&control.ns_b).filter_map(|(a, b)| Some(((*a)?, (*b)?)));
+    let logs = both.filter(|(a, b)| *a > 0 && *b > 0).map(|(a, b)| (a as f64 / b as f64).ln());
+    stats::median_of(logs).map(f64::abs)
+}
+
+/// How far the even and the odd rounds of each cell outside all candidates lie apart.
+fn halves(series: &Series<'_>, screened: &Screened) -> Vec<f64> {
+    let mut apart = Vec::new();
+    for (part, relative) in series.parts.iter().zip(&screened.relative) {
+        for (cell, logs) in part.cells.iter().zip(&relative.logs) {
+            let offset = series.shape.offset(cell);
+            if screened.stretches.iter().any(|s| s.holds(offset, 0)) {
+                continue;
+            }
+            let half = |odd: usize| {
+                stats::median_of(logs.iter().copied().skip(odd).step_by(2).filter(|l| !l.is_nan()))
+            };
+            apart.extend(half(0).zip(half(1)).map(|(a, b)| (a - b).abs()));
+        }
+    }
+    apart
+}

@@ -1,0 +1,178 @@
+//! Machines made of a cost model, behind the same traits as the real pools and copy paths.
+//!
+//! They stand in for CPUs that are not at hand: the judge's error rates are measured on them, and
+//! `--simulate` shows what such a machine looks like. Nothing here measures or judges; everything
+//! that shows a simulated result says so, since a report's `host.simulated` names the model.
+
+mod cost;
+mod host;
+mod noise;
+mod replay;
+
+pub use cost::{Cost, Slow};
+pub use host::host_of;
+pub use replay::{ReplayError, replay};
+
+use crate::allocator::Pool;
+use crate::path::{Copy, CopyPath, PathError};
+use crate::report::{Allocator, Axis, PathName};
+use crate::sweep::{Clock, Machine};
+use noise::Noise;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Start pages of a simulated pool.
+const PAGES: u64 = 1024;
+
+/// A simulated machine's model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Its name, as given to `--simulate`.
+    pub name: String,
+    /// What copies cost on it.
+    pub cost: Cost,
+    /// Whether it has the noise of a busy machine.
+    pub noisy: bool,
+}
+
+/// The models by name, with a line on where each comes from.
+pub const MODELS: [(&str, &str); 5] = [
+    ("zen3", "published, not measured by us: apache/opendal#3665, one band 0x991..0x00f by distance at 2.8x"),
+    (
+        "zen4",
+        "measured by this project on an EPYC (Zen 4): +275 ns/KiB at distance 0x001..0x00f, page colours",
+    ),
+    ("zen5", "published (LKML, 2025-03): +20 clocks at distance 1..63 on 40 + len/64 clocks"),
+    ("intel", "published (N. Goldstein, Tiger Lake): distance 1..511 at 1.3x to 1.9x"),
+    ("clean", "no anomaly, with the usual cost of misalignment"),
+];
+
+impl Model {
+    /// The model of a name such as `zen4` or `zen4+noisy`; none if there is no such model.
+    pub fn named(name: &str) -> Option<Model> {
+        let (base, noisy) = match name.strip_suffix("+noisy") {
+            Some(base) => (base, true),
+            None => (name, false),
+        };
+        let cost = match base {
+            "zen3" => Cost::zen3(),
+            "zen4" => Cost::zen4(),
+            "zen5" => Cost::zen5(),
+            "intel" => Cost::intel(),
+            "clean" => Cost::clean(),
+            _ => return None,
+        };
+        Some(Model { name: name.into(), cost, noisy })
+    }
+
+    /// An otherwise clean machine with one band `from..=to` (circular) of `slowdown` on an axis.
+    pub fn with_band(axis: Axis, from: u16, to: u16, slowdown: f64, noisy: bool) -> Model {
+        let slow = Slow::Band { axis, from, to, slowdown };
+        Model { name: "custom".into(), cost: Cost { slow, ..Cost::clean() }, noisy }
+    }
+
+    /// The machine itself: the same seed gives the same samples.
+    pub fn machine(
+        &self,
+        paths: &[PathName],
+        allocators: &[Allocator],
+        source_size: u64,
+        seed: u64,
+    ) -> Machine {
+        let state = Rc::new(RefCell::new(State {
+            cost: self.cost.clone(),
+            noise: Noise::new(self.noisy, Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6e6f_6973_65)),
+            frames: seed,
+        }));
+        Machine {
+            pools: allocators.iter().map(|a| Box::new(SimulatedPool(*a)) as Box<dyn Pool>).collect(),
+            paths: paths
+                .iter()
+                .map(|p| Box::new(SimulatedPath { name: *p, state: state.clone() }) as Box<dyn CopyPath>)
+                .collect(),
+            clock: Box::new(SimulatedClock(state)),
+            source_size,
+        }
+    }
+
+    /// Page offsets that the allocator returns on its own (FACTS as known of the real ones).
+    pub fn natural(allocator: Allocator, count: usize, seed: u64) -> Vec<u16> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let offset = |_| match allocator {
+            Allocator::Glibc => 0x010,
+            Allocator::Jemalloc => 64 * random.random_range(0..64u16),
+            Allocator::Mimalloc | Allocator::Pages => 0,
+        };
+        (0..count).map(offset).collect()
+    }
+}
+
+/// What the parts of one simulated machine share.
+struct State {
+    cost: Cost,
+    noise: Noise,
+    /// Seeds the page frames' colours.
+    frames: u64,
+}
+
+struct SimulatedPool(Allocator);
+
+impl Pool for SimulatedPool {
+    fn allocator(&self) -> Allocator {
+        self.0
+    }
+
+    fn pages(&self, _len: usize) -> u64 {
+        PAGES
+    }
+
+    fn buffer(&mut self, _page: u64, _offset: u16, _len: usize) -> &mut [u8] {
+        &mut []
+    }
+}
+
+struct SimulatedPath {
+    name: PathName,
+    state: Rc<RefCell<State>>,
+}
+
+impl CopyPath for SimulatedPath {
+    fn name(&self) -> PathName {
+        self.name
+    }
+
+    fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
+        let state = &mut *self.state.borrow_mut();
+        let one = state.cost.copy_ns(copy.to, copy.from, copy.len as u64, state.frames);
+        Ok(state.noise.disturb(one * f64::from(copy.repeat)).round().max(1.0) as u64)
+    }
+}
+
+struct SimulatedClock(Rc<RefCell<State>>);
+
+impl Clock for SimulatedClock {
+    fn precision_ns(&self) -> u64 {
+        20
+    }
+
+    fn chain_ns(&mut self) -> u64 {
+        self.0.borrow_mut().noise.disturb(20_000.0).round() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_model_exists_also_noisy() {
+        for (name, _) in MODELS {
+            assert!(Model::named(name).is_some_and(|m| !m.noisy && m.name == name));
+            assert!(Model::named(&format!("{name}+noisy")).is_some_and(|m| m.noisy));
+        }
+        assert_eq!(Model::named("zen9"), None);
+        assert_eq!(Model::named("+noisy"), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! What one undisturbed copy costs on a model. The figures come from docs/signatures.md.
+
+use crate::path::Spot;
+use crate::report::{Axis, PAGE, distance};
+
+/// A machine's costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cost {
+    /// Nanoseconds of a call before a byte is copied.
+    pub call_ns: f64,
+    /// Nanoseconds per KiB at lengths that fit the L2 cache, aligned.
+    pub cached_ns_per_kib: f64,
+    /// The same at 1 MiB and more.
+    pub streamed_ns_per_kib: f64,
+    /// Whether a destination off a multiple of 0x20 costs extra, as it does nearly everywhere.
+    pub misaligned: bool,
+    /// What is slow, and where.
+    pub slow: Slow,
+}
+
+/// What is slow on a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Slow {
+    /// Nothing.
+    Nowhere,
+    /// One band on the circle of an axis, by a factor on the whole copy.
+    Band {
+        /// What it depends on.
+        axis: Axis,
+        /// First offset.
+        from: u16,
+        /// Last offset; below `from` where the band passes through zero.
+        to: u16,
+        /// Its slowdown.
+        slowdown: f64,
+    },
+    /// Zen 4: a penalty per KiB at distance 0x001..0x00f, milder levels beyond, some by page colour.
+    Zen4,
+    /// Zen 5: a fixed number of nanoseconds a copy at distance 1..63.
+    Zen5 {
+        /// Extra nanoseconds of one copy.
+        extra_ns: f64,
+    },
+    /// Tiger Lake: 1.3x rising to 1.9x over distance 1..511.
+    Intel,
+}
+
+impl Cost {
+    /// No anomaly.
+    pub fn clean() -> Cost {
+        Cost {
+            call_ns: 100.0,
+            cached_ns_per_kib: 41.5,
+            streamed_ns_per_kib: 105.0,
+            misaligned: true,
+            slow: Slow::Nowhere,
+        }
+    }
+
+    /// As measured by this project.
+    pub fn zen4() -> Cost {
+        Cost { slow: Slow::Zen4, ..Cost::clean() }
+    }
+
+    /// As published in apache/opendal#3665.
+    pub fn zen3() -> Cost {
+        Cost {
+            slow: Slow::Band { axis: Axis::Distance, from: 0x991, to: 0x00f, slowdown: 2.8 },
+            ..Cost::clean()
+        }
+    }
+
+    /// 40 + len/64 clocks at 4 GHz, and 20 more at distance 1..63 (D. Laight, LKML 2025-03).
+    pub fn zen5() -> Cost {
+        Cost {
+            call_ns: 10.0,
+            cached_ns_per_kib: 4.0,
+            streamed_ns_per_kib: 60.0,
+            misaligned: false,
+            slow: Slow::Zen5 { extra_ns: 5.0 },
+        }
+    }
+
+    /// As in N. Goldstein's notes.
+    pub fn intel() -> Cost {
+        Cost { slow: Slow::Intel, ..Cost::clean() }
+    }
+
+    /// Nanoseconds of one copy. `frames` seeds the colours of the pages.
+    pub fn copy_ns(&self, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
+        let kib = len as f64 / 1024.0;
+        let rate = if len >= 1 << 20 { self.streamed_ns_per_kib } else { self.cached_ns_per_kib };
+        let aligned = !self.misaligned || to.offset % 32 == 0;
+        let base = self.call_ns + rate * kib * if aligned { 1.0 } else { misalignment(len) };
+        let gap = distance(to.offset, from.offset);
+        match self.slow {
+            Slow::Nowhere => base,
+            Slow::Band { axis, from: first, to: last, slowdown } => {
+                let offset = match axis {
+                    Axis::Dst => to.offset % PAGE,
+                    Axis::Src => from.offset % PAGE,
+                    Axis::Distance | Axis::Mixed => gap,
+                };
+                let width = last.wrapping_sub(first) % PAGE;
+                let inside = offset.wrapping_sub(first) % PAGE <= width;
+                if inside { base * slowdown } else { base }
+            }
+            Slow::Zen4 => base + zen4_penalty(gap, len) * kib + coloured(gap, to, from, len, frames),
+            Slow::Zen5 { extra_ns } => base + if (1..=63).contains(&gap) { extra_ns } else { 0.0 },
+            Slow::Intel => base * intel_factor(gap),
+        }
+    }
+}
+
+/// What a destination off a multiple of 0x20 costs, by length.
+fn misalignment(len: u64) -> f64 {
+    match len {
+        0..=1024 => 1.1,
+        1025..=16384 => 1.5,
+        16385..=1_048_575 => 1.03,
+        _ => 1.33,
+    }
+}
+
+/// Zen 4's penalty on every pair of pages, in ns per KiB.
+fn zen4_penalty(gap: u16, len: u64) -> f64 {
+    match gap {
+        0x001..=0x00f if len <= 2048 => 340.0,
+        0x001..=0x00f if len < 1 << 20 => 275.0,
+        0x001..=0x00f => 200.0,
+        0x010..=0x01f if len <= 4096 => 25.0,
+        0x010..=0x01f if len < 1 << 20 => 6.0,
+        0x010..=0x01f => 39.0,
+        _ => 0.0,
+    }
+}
+
+/// Zen 4's penalty between pages of one colour, summed over the pages of a copy, in ns.
+fn coloured(gap: u16, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
+    let per_kib = match gap {
+        0x021..=0x03f => 90.0,
+        0x041..=0x05f => 48.0,
+        0x061..=0x07f => 37.0,
+        0x081..=0x0ff => 25.0,
+        0x101..=0x2ff => 13.0 * f64::from(0x300 - gap) / 512.0,
+        _ => 0.0,
+    };
+    if per_kib == 0.0 || gap % 32 == 0 {
+        return 0.0;
+    }
+    if len >= 1 << 20 {
+        return per_kib * len as f64 / 1024.0 / 16.0;
+    }
+    let colour = |side: u64, page: u64| mix(frames ^ side, page) & 15;
+    let page = u64::from(PAGE);
+    (0..len.div_ceil(page))
+        .filter(|chunk| colour(1, to.page + chunk) == colour(2, from.page + chunk))
+        .map(|chunk| per_kib * (len - chunk * page).min(page) as f64 / 1024.0)
+        .sum()
+}
+
+fn intel_factor(gap: u16) -> f64 {
+    match gap {
+        1..=127 => 1.3 + 0.6 * f64::from(gap) / 128.0,
+        128..=256 => 1.9,
+        257..=511 => 1.9 - 0.6 * f64::from(gap - 256) / 255.0,
+        _ => 1.0,
+    }
+}
+
+/// SplitMix64's finaliser: a hash of a page's number.
+fn mix(seed: u64, page: u64) -> u64 {
+    let mut z = seed.wrapping_add(page.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ns(cost: &Cost, dst: u16, src: u16, len: u64) -> f64 {
+        cost.copy_ns(Spot { page: 3, offset: dst }, Spot { page: 5, offset: src }, len, 1)
+    }
+
+    #[test]
+    fn zen4_is_as_measured_at_64_kib() {
+        let cost = Cost::zen4();
+        let slowdown = ns(&cost, 0x00f, 0, 65536) / ns(&cost, 0x801, 0, 65536);
+        assert!((7.0..7.5).contains(&slowdown), "{slowdown}");
+        assert_eq!(ns(&cost, 0x00f, 0, 65536), ns(&cost, 0x00d, 0xffe, 65536));
+        assert!(ns(&cost, 0x1000, 0, 65536) < 3000.0);
+        let long = ns(&cost, 0x00f, 0, 64 << 20) / ns(&cost, 0x801, 0, 64 << 20);
+        assert!((2.3..2.5).contains(&long), "{long}");
+    }
+
+    #[test]
+    fn one_page_pair_in_sixteen_shares_a_colour() {
+        let hit = |page| {
+            let spot = |page| Spot { page, offset: 0 };
+            coloured(0x30, spot(page), spot(7 * page), 4096, 9) > 0.0
+        };
+        let hits = (0..16_000).filter(|p| hit(*p)).count();
+        assert!((850..1150).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn zen5_is_mild_at_128_bytes_and_nothing_at_64_kib() {
+        let cost = Cost::zen5();
+        assert!(ns(&cost, 63, 0, 128) / ns(&cost, 64, 0, 128) > 1.4);
+        assert!(ns(&cost, 63, 0, 65536) / ns(&cost, 64, 0, 65536) < 1.02);
+    }
+
+    #[test]
+    fn bands_are_circular_on_their_axis() {
+        let cost =
+            Cost { slow: Slow::Band { axis: Axis::Src, from: 0xfff, to: 1, slowdown: 3.0 }, ..Cost::clean() };
+        let slow = |src| ns(&cost, 0, src, 65536) > 2.0 * ns(&cost, 0, 0x800, 65536);
+        assert_eq!([0xffe, 0xfff, 0, 1, 2].map(slow), [false, true, true, true, false]);
+    }
+}

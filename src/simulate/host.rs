@@ -1,0 +1,148 @@
+//! The host that a model stands for: its own, so that two reports of one model are comparable.
+
+use crate::report::{Cpu, Feature, Features, Host, Kernel, Libc, Memory, Simulated, Unknowns};
+use std::collections::BTreeMap;
+
+/// What differs between the models' hosts.
+struct Identity {
+    vendor: &'static str,
+    brand: &'static str,
+    signature: u32,
+    microarchitecture: &'static str,
+    has_fsrm: bool,
+    l2: u64,
+    l3: u64,
+}
+
+/// The host of a model; a replayed recording has that of no machine at all.
+pub fn host_of(model: &str) -> Host {
+    let base = model.trim_end_matches("+noisy");
+    let id = identity(base);
+    let bit = |has| Feature { cpuid: has, kernel: Some(has) };
+    let known = id.vendor != "unknown";
+    let unknown: Unknowns = unknown_fields(known)
+        .into_iter()
+        .map(|field| (field.into(), "not part of the simulated machine".into()))
+        .collect();
+    let (family, number, stepping) = decode(id.signature);
+    Host {
+        simulated: Simulated::by(model),
+        cpu: Cpu {
+            vendor: id.vendor.into(),
+            brand: known.then(|| id.brand.into()),
+            family,
+            model: number,
+            stepping,
+            signature: format!("0x{:08x}", id.signature),
+            microarchitecture: known.then(|| id.microarchitecture.into()),
+            microcode: None,
+            features: Features { erms: bit(id.has_fsrm), fsrm: bit(id.has_fsrm), ..Features::default() },
+        },
+        hypervisor: None,
+        firmware: None,
+        kernel: Kernel {
+            release: "simulated".into(),
+            copy_routine: id.has_fsrm.then(|| "rep movsb".into()),
+            cmdline: None,
+            tainted: None,
+            vulnerabilities: BTreeMap::new(),
+        },
+        libc: Libc {
+            name: "simulated".into(),
+            version: None,
+            package: None,
+            rep_movsb_threshold: None,
+            rep_movsb_stop_threshold: None,
+            non_temporal_threshold: None,
+            tunables: None,
+        },
+        memory: Memory {
+            page_size: 4096,
+            thp: None,
+            l1d: known.then_some(32 << 10),
+            l2: known.then_some(id.l2),
+            l3: known.then_some(id.l3),
+            numa_node: None,
+        },
+        cpu_pinned: None,
+        smt: None,
+        clocksource: None,
+        governor: None,
+        boost: None,
+        unknown,
+    }
+}
+
+/// The CPU that each model is a model of.
+fn identity(model: &str) -> Identity {
+    let (vendor, brand, signature, microarchitecture, has_fsrm, l2, l3) = match model {
+        "zen3" => ("AuthenticAMD", "AMD Ryzen 9 5950X", 0x00a2_0f10, "Zen 3", true, 512 << 10, 32 << 20),
+        "zen4" => ("AuthenticAMD", "AMD EPYC 9004 series", 0x00a1_0f11, "Zen 4", true, 1 << 20, 32 << 20),
+        "zen5" => ("AuthenticAMD", "AMD Ryzen 9 9950X", 0x00b4_0f40, "Zen 5", true, 1 << 20, 32 << 20),
+        "intel" => (
+            "GenuineIntel",
+            "11th Gen Intel Core i7-1165G7",
+            0x0008_06c1,
+            "Tiger Lake",
+            true,
+            1280 << 10,
+            12 << 20,
+        ),
+        "clean" => ("AuthenticAMD", "AMD Ryzen 9 3950X", 0x0087_0f10, "Zen 2", false, 512 << 10, 16 << 20),
+        _ => ("unknown", "", 0, "", false, 0, 0),
+    };
+    Identity { vendor, brand, signature, microarchitecture, has_fsrm, l2, l3 }
+}
+
+/// Display family, display model and stepping of a leaf 1 signature (AMD's and Intel's rule).
+fn decode(signature: u32) -> (u32, u32, u32) {
+    let field = |shift: u32, bits: u32| signature >> shift & ((1 << bits) - 1);
+    let (base, stepping) = (field(8, 4), field(0, 4));
+    let family = if base == 15 { base + field(20, 8) } else { base };
+    let wide = base == 15 || base == 6;
+    (family, field(4, 4) + if wide { field(16, 4) << 4 } else { 0 }, stepping)
+}
+
+fn unknown_fields(cpu_known: bool) -> Vec<&'static str> {
+    let always = [
+        "cpu.microcode",
+        "firmware",
+        "kernel.cmdline",
+        "kernel.tainted",
+        "libc.version",
+        "libc.package",
+        "libc.rep_movsb_threshold",
+        "libc.rep_movsb_stop_threshold",
+        "libc.non_temporal_threshold",
+        "libc.tunables",
+        "memory.thp",
+        "memory.numa_node",
+        "cpu_pinned",
+        "smt",
+        "clocksource",
+        "governor",
+        "boost",
+    ];
+    let of_cpu =
+        ["cpu.brand", "cpu.microarchitecture", "kernel.copy_routine", "memory.l1d", "memory.l2", "memory.l3"];
+    always.into_iter().chain(of_cpu.into_iter().filter(|_| !cpu_known)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::MODELS;
+
+    #[test]
+    fn every_model_has_a_host_of_its_own() {
+        let hosts: Vec<Host> = MODELS.iter().map(|(name, _)| host_of(name)).collect();
+        for (host, (name, _)) in hosts.iter().zip(MODELS) {
+            assert_eq!(host.simulated.model(), Some(name));
+            assert!(host.cpu.brand.is_some() && host.cpu.family > 0);
+        }
+        assert_eq!((hosts[0].cpu.family, hosts[0].cpu.model), (0x19, 0x21));
+        assert_eq!((hosts[1].cpu.family, hosts[1].cpu.model, hosts[1].cpu.stepping), (0x19, 0x11, 1));
+        assert_eq!(host_of("zen4+noisy").cpu, host_of("zen4").cpu);
+        assert_eq!(host_of("replay of recorded samples").cpu.vendor, "unknown");
+    }
+}

@@ -3,7 +3,14 @@
 //! A path copies bytes and tells how long that took; it knows nothing of cells, rounds or judging.
 //! It may use `sys` and the report's words, nothing else.
 
+mod pread;
+mod read;
+mod source;
+
+pub use source::{Source, SourceError};
+
 use crate::report::PathName;
+use std::io;
 
 /// A page and a page offset: where one side of a copy starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,4 +67,36 @@ pub trait CopyPath {
     /// Copies `copy.len` bytes `copy.repeat` times and returns the nanoseconds that the copies took,
     /// preparations (a seek, say) left out.
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError>;
+}
+
+/// Opens a copy path over a source file.
+///
+/// # Errors
+/// The reason, for people, where this version or machine does not have the path.
+pub fn open(name: PathName, source: &Source) -> Result<Box<dyn CopyPath>, String> {
+    match name {
+        PathName::Read => Ok(Box::new(read::Read::new(source.file()))),
+        PathName::Pread => Ok(Box::new(pread::Pread::new(source.file()))),
+        other => Err(format!("{other} copies no file, or is not measured by this version")),
+    }
+}
+
+/// Fills `dst` by as many calls as it takes: `read` gets the rest and how much is done. Interrupted
+/// calls are repeated. A short read is completed within the sample, since the copy is what is timed.
+#[inline(always)]
+fn complete(
+    call: &'static str,
+    dst: &mut [u8],
+    mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>,
+) -> Result<(), PathError> {
+    let mut done = 0;
+    while done < dst.len() {
+        match read(&mut dst[done..], done) {
+            Ok(0) => return Err(PathError::SourceShort),
+            Ok(bytes) => done += bytes,
+            Err(reason) if reason.kind() == io::ErrorKind::Interrupted => {}
+            Err(reason) => return Err(PathError::Call { call, reason }),
+        }
+    }
+    Ok(())
 }

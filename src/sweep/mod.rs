@@ -1,5 +1,6 @@
 //! Grid, schedule and the sampling loop.
 
+pub mod disturbance;
 mod offsets;
 
 pub use offsets::{Length, Offsets};

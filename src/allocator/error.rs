@@ -1,6 +1,7 @@
 //! Why there is no buffer.
 
 use crate::report::Allocator;
+use crate::sys;
 use std::io;
 
 /// Why an allocator gave no buffer.
@@ -24,8 +25,8 @@ pub enum AllocatorError {
     },
     /// The allocator returned nothing.
     #[error(
-        "{allocator} gave no buffer of {} MiB: {reason} (use a shorter --len or fewer --allocators)",
-        needed.div_ceil(1 << 20)
+        "{allocator} gave no buffer of {} MiB: {} (use a shorter --len or fewer --allocators)",
+        needed.div_ceil(1 << 20), sys::reason(reason)
     )]
     Refused {
         /// The allocator.
@@ -45,8 +46,9 @@ pub enum AllocatorError {
     },
     /// Too few huge pages are reserved.
     #[error(
-        "no reserved huge pages for a buffer: {reason} (reserve them with: sysctl vm.nr_hugepages={count}, \
-         or use --pages thp)"
+        "no reserved huge pages for a buffer: {} (reserve them with: sysctl vm.nr_hugepages={count}, \
+         or use --pages thp)",
+        sys::reason(reason)
     )]
     NotReserved {
         /// Pages needed.
@@ -55,7 +57,7 @@ pub enum AllocatorError {
         reason: io::Error,
     },
     /// The kernel refuses what `--pages` or `--first-touch` asks for.
-    #[error("the kernel refuses {what} for memory of {allocator}: {reason}")]
+    #[error("the kernel refuses {what} for memory of {allocator}: {}", sys::reason(reason))]
     Advice {
         /// The allocator.
         allocator: Allocator,

@@ -76,3 +76,95 @@ fn number(file: &Path) -> Option<u64> {
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.trim().parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A root folder with these files.
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    fn of(files: &[(&str, &str)]) -> Option<(u64, &'static str)> {
+        match available(tree(files).path()) {
+            Fact::Known(left) => Some((left.bytes, left.bound)),
+            Fact::Unknown(_) => None,
+        }
+    }
+
+    const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal: 900 kB\nMemAvailable:   204800 kB\n");
+    const STATUS: (&str, &str) = ("proc/self/status", "VmSize:\t  1024 kB\nVmData:\t  2048 kB\n");
+    const UNIFIED: (&str, &str) = ("proc/self/mountinfo", "1 1 0:1 / /cg rw - cgroup2 cgroup2 rw\n");
+    const SPLIT: (&str, &str) =
+        ("proc/self/mountinfo", "1 1 0:1 / /cg/memory rw - cgroup cgroup rw,memory\n");
+
+    #[test]
+    fn the_machine_alone() {
+        assert_eq!(of(&[MEMINFO]), Some((200 * MIB, "the machine")));
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn limits_leave_what_is_not_used() {
+        let limits = ("proc/self/limits", "Max data size   104857600   unlimited   bytes\n");
+        assert_eq!(of(&[MEMINFO, STATUS, limits]), Some((98 * MIB, "the limit of data (ulimit -d)")));
+        let limits = ("proc/self/limits", "Max address space   104857600   unlimited   bytes\n");
+        let expected = Some((99 * MIB, "the limit of address space (ulimit -v)"));
+        assert_eq!(of(&[MEMINFO, STATUS, limits]), expected);
+        let spent = ("proc/self/limits", "Max address space   1   1   bytes\n");
+        assert_eq!(of(&[MEMINFO, STATUS, spent]), Some((0, "the limit of address space (ulimit -v)")));
+    }
+
+    #[test]
+    fn the_tightest_group_above_counts_and_its_cache_does_not() {
+        let files = [
+            MEMINFO,
+            UNIFIED,
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("cg/a/b/memory.max", "max\n"),
+            ("cg/a/b/memory.current", "1\n"),
+            ("cg/a/memory.max", "104857600\n"),
+            ("cg/a/memory.high", "83886080\n"),
+            ("cg/a/memory.current", "52428800\n"),
+            ("cg/a/memory.stat", "anon 1\ninactive_file 10485760\nactive_file 10485760\n"),
+        ];
+        assert_eq!(of(&files), Some((50 * MIB, "the memory control group")));
+    }
+
+    #[test]
+    fn version_1_groups() {
+        let files = [
+            MEMINFO,
+            SPLIT,
+            ("proc/self/cgroup", "3:memory:/x\n0::/\n"),
+            ("cg/memory/x/memory.limit_in_bytes", "52428800\n"),
+            ("cg/memory/x/memory.usage_in_bytes", "41943040\n"),
+            ("cg/memory/x/memory.stat", "cache 5\ntotal_inactive_file 1048576\n"),
+            ("cg/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("cg/memory/memory.usage_in_bytes", "41943040\n"),
+        ];
+        assert_eq!(of(&files), Some((11 * MIB, "the memory control group")));
+    }
+
+    #[test]
+    fn garbage_is_left_out() {
+        let files = [
+            MEMINFO,
+            UNIFIED,
+            ("proc/self/cgroup", "0::/a\n"),
+            ("proc/self/limits", "Max data size\n"),
+            ("cg/a/memory.max", "lots\n"),
+        ];
+        assert_eq!(of(&files), Some((200 * MIB, "the machine")));
+        assert_eq!(of(&[("proc/meminfo", "MemAvailable: 99999999999999999999 kB\n")]), None);
+    }
+}

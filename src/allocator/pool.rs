@@ -11,7 +11,7 @@ use std::path::Path;
 /// Bytes of a page of the offset circle.
 const BYTES: usize = PAGE as usize;
 
-/// Bytes of an x86-64 huge page, the size of transparent ones and the usual one of reserved ones.
+/// Bytes of a huge page on x86-64, transparent or reserved.
 const HUGE: usize = 2 << 20;
 
 /// Opens a pool: one allocation from `allocator`, faulted in, freed by the same when dropped.
@@ -219,5 +219,141 @@ impl Pool for HeapPool {
 
     fn note(&self) -> Option<String> {
         self.note.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::block::FILL;
+
+    const SPEC: PoolSpec =
+        PoolSpec { max_len: 65536, slack_pages: POOL_PAGES, pages: PageKind::Small, first_touch: false };
+
+    fn measurable() -> impl Iterator<Item = Allocator> {
+        Allocator::ALL.iter().copied().filter(|&allocator| present(allocator).is_ok())
+    }
+
+    #[test]
+    fn every_page_offset_of_every_allocator_is_exact() {
+        assert!(measurable().count() >= 3);
+        for allocator in measurable() {
+            let mut pool = open(allocator, &SPEC).unwrap();
+            assert_eq!(pool.allocator(), allocator);
+            for offset in 0..=PAGE {
+                let page = u64::from(offset) * 7 % pool.pages(65536);
+                let buffer = pool.buffer(page, offset, 65536);
+                assert_eq!(buffer.len(), 65536);
+                assert_eq!(
+                    buffer.as_ptr() as usize % 4096,
+                    usize::from(offset) % 4096,
+                    "{allocator} {offset:#x}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_of_all_start_pages_lie_inside_the_allocation() {
+        for allocator in measurable() {
+            let mut pool = open(allocator, &SPEC).unwrap();
+            for len in [1, 128, 4096, 4097, 65536] {
+                let pages = pool.pages(len);
+                assert!(pages >= POOL_PAGES + (65536 - len as u64) / 4096, "{allocator} {len}: {pages}");
+                let first = pool.buffer(0, 0, len).as_ptr() as usize;
+                for page in 0..pages {
+                    let at = pool.buffer(page, PAGE, len).as_ptr() as usize;
+                    assert_eq!(at, first + (page as usize + 1) * 4096);
+                }
+            }
+            assert_eq!(pool.pages(usize::MAX), 0);
+        }
+    }
+
+    #[test]
+    fn the_pools_of_two_allocators_lie_apart() {
+        let mut pools: Vec<_> = measurable().map(|allocator| open(allocator, &SPEC).unwrap()).collect();
+        let mut starts: Vec<usize> =
+            pools.iter_mut().map(|pool| pool.buffer(0, 0, 1).as_ptr() as usize).collect();
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= 65536 + 64 * 4096));
+    }
+
+    #[test]
+    fn few_slack_pages_are_raised_to_the_least() {
+        let spec = PoolSpec { slack_pages: 0, ..SPEC };
+        assert!(open(Allocator::Pages, &spec).unwrap().pages(65536) >= POOL_PAGES);
+        let spec = PoolSpec { slack_pages: 100, ..SPEC };
+        assert_eq!(open(Allocator::Pages, &spec).unwrap().pages(65536), 100);
+    }
+
+    #[test]
+    fn first_touch_hands_out_fresh_pages() {
+        for allocator in measurable() {
+            let mut pool = open(allocator, &PoolSpec { first_touch: true, ..SPEC }).unwrap();
+            let buffer = pool.buffer(1, 0x10, 3 * 4096);
+            let whole = 4096 - 0x10..3 * 4096 - 0x10;
+            assert!(buffer[whole.clone()].iter().all(|&byte| byte == 0), "{allocator}");
+            assert!(buffer[..whole.start].iter().chain(&buffer[whole.end..]).all(|&byte| byte == FILL));
+        }
+    }
+
+    #[test]
+    fn transparent_huge_pages_are_counted() {
+        for allocator in measurable() {
+            match open(allocator, &PoolSpec { pages: PageKind::Transparent, ..SPEC }) {
+                Ok(mut pool) => {
+                    assert!(pool.note().is_some_and(|note| note.contains("huge")));
+                    assert_eq!(pool.buffer(0, 0x123, 100).as_ptr() as usize % HUGE, 0x123);
+                }
+                // A kernel without them.
+                Err(error) => assert!(error.to_string().contains("--pages thp"), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn smaps_are_clipped_to_the_pool() {
+        let smaps = "1000-2000 rw-p 00000000 00:00 0 [heap]\nRss: 4 kB\nAnonHugePages:  4 kB\n\
+                     400000-800000 rw-p 00000000 00:00 0\nAnonHugePages:      4096 kB\nVmFlags: rd wr hg\n\
+                     800000-a00000 rw-p 00000000 00:00 0\nAnonHugePages:      0 kB\n";
+        assert_eq!(huge_bytes(smaps, &(0x400000..0xa00000)), 4 << 20);
+        assert_eq!(huge_bytes(smaps, &(0x600000..0xa00000)), 2 << 20);
+        assert_eq!(huge_bytes(smaps, &(0x900000..0xa00000)), 0);
+        assert_eq!(huge_bytes("garbage\n-\nAnonHugePages: x kB\n", &(0..usize::MAX)), 0);
+    }
+
+    #[test]
+    fn reserved_huge_pages_or_how_to_reserve_them() {
+        match open(Allocator::Pages, &PoolSpec { pages: PageKind::Reserved, ..SPEC }) {
+            Ok(mut pool) => assert_eq!(pool.buffer(0, 0, 65536).as_ptr() as usize % HUGE, 0),
+            Err(error) => assert!(error.to_string().contains("sysctl vm.nr_hugepages=1"), "{error}"),
+        }
+    }
+
+    fn refused(allocator: Allocator, spec: PoolSpec) -> AllocatorError {
+        match open(allocator, &spec) {
+            Ok(_) => panic!("{allocator} opened {spec:?}"),
+            Err(error) => error,
+        }
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_are_refused() {
+        let spec = PoolSpec { pages: PageKind::Reserved, ..SPEC };
+        let text = refused(Allocator::Jemalloc, spec).to_string();
+        assert!(text.contains("--allocators pages"), "{text}");
+        let text = refused(Allocator::Pages, PoolSpec { first_touch: true, ..spec }).to_string();
+        assert!(text.contains("--first-touch"), "{text}");
+    }
+
+    #[test]
+    fn too_much_memory_is_refused_before_it_is_touched() {
+        for allocator in measurable() {
+            for max_len in [1 << 46, usize::MAX - 10, isize::MAX as usize] {
+                let text = refused(allocator, PoolSpec { max_len, ..SPEC }).to_string();
+                assert!(text.contains("--len") && !text.contains('\n'), "{text}");
+            }
+        }
     }
 }

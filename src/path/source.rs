@@ -1,7 +1,8 @@
 //! The file that copies read from: the user's, never opened for writing, or one of fsprobe's own.
 
+use super::file_system;
 use crate::report::{Fact, PAGE};
-use crate::sys::{file, limits};
+use crate::sys::{file, limits, reason};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::fs::{File, FileType, Metadata, OpenOptions};
@@ -26,7 +27,9 @@ pub enum SourceError {
         reason: String,
     },
     /// The user's file is of a kind that has no page cache to copy from.
-    #[error("{name} {reason}: fsprobe reads regular files (omit --file and it makes its own)")]
+    #[error(
+        "{name} {reason}; fsprobe reads a regular file with bytes in it (omit --file and it makes its own)"
+    )]
     Unfit {
         /// The file as the user named it.
         name: String,
@@ -92,7 +95,13 @@ impl Source {
     /// Opens the user's file, for reading only.
     pub fn open(path: &Path) -> Result<Source, SourceError> {
         let name = printable(path);
-        let failed = |error: io::Error| SourceError::Open { name: name.clone(), reason: plain(&error) };
+        let failed = |error: io::Error| SourceError::Open {
+            name: name.clone(),
+            reason: match error.kind() {
+                io::ErrorKind::NotFound => "No such file".into(),
+                _ => reason(&error),
+            },
+        };
         let unfit = |reason| SourceError::Unfit { name: name.clone(), reason };
         // Looked at before opening too: opening a device can have effects of its own.
         fit(&std::fs::metadata(path).map_err(failed)?).map_err(unfit)?;
@@ -101,7 +110,7 @@ impl Source {
         let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         fit(&meta).map_err(unfit)?;
-        if file::fs_magic(file.as_fd()).is_ok_and(|magic| KERNEL_MADE.contains(&magic)) {
+        if file::fs_magic(file.as_fd()).is_ok_and(file_system::is_kernel_made) {
             return Err(unfit("is made up by the kernel as it is read"));
         }
         Ok(Source { file: Arc::new(file), name, kind: "file", stamp: Stamp::of(&meta) })
@@ -117,8 +126,8 @@ impl Source {
             return Err(failed("larger than this process may write (ulimit -f)".into()));
         }
         let file = tempfile::tempfile_in(&folder).and_then(|file| fill(&file, size).map(|()| file));
-        let file = file.map_err(|error| failed(plain(&error)))?;
-        let stamp = Stamp::of(&file.metadata().map_err(|error| failed(plain(&error)))?);
+        let file = file.map_err(|error| failed(reason(&error)))?;
+        let stamp = Stamp::of(&file.metadata().map_err(|error| failed(reason(&error)))?);
         Ok(Source { file: Arc::new(file), name: "fsprobe's own file".into(), kind: "own", stamp })
     }
 
@@ -136,8 +145,7 @@ impl Source {
     /// number where fsprobe has no name for it.
     pub fn fs_type(&self) -> Option<String> {
         let magic = file::fs_magic(self.file.as_fd()).ok()?;
-        let known = FILE_SYSTEMS.iter().find(|(known, _)| *known == magic);
-        Some(known.map_or_else(|| format!("{magic:#x}"), |(_, name)| (*name).to_owned()))
+        Some(file_system::name(magic))
     }
 
     /// Reads the first `len` bytes once, so that they are in the page cache.
@@ -154,7 +162,7 @@ impl Source {
                 Ok(bytes) => read += bytes as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return Err(SourceError::Read { name: self.name.clone(), reason: plain(&error) });
+                    return Err(SourceError::Read { name: self.name.clone(), reason: reason(&error) });
                 }
             }
         }
@@ -176,7 +184,7 @@ impl Source {
                         Ok(pages) => Fact::Known(pages >= len.div_ceil(page)),
                         Err(error) => Fact::because(format!(
                             "neither preadv2(RWF_NOWAIT) nor cachestat says: {}",
-                            plain(&error)
+                            reason(&error)
                         )),
                     };
                 }
@@ -228,49 +236,136 @@ fn fill(mut file: &File, size: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// An error in words, without its number.
-fn plain(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::NotFound {
-        return "No such file".into();
-    }
-    let text = error.to_string();
-    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_owned()
-}
-
 /// A file's name fit for one line.
 fn printable(path: &Path) -> String {
     path.display().to_string().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// File systems by magic number: include/uapi/linux/magic.h and the file systems' own sources.
-const FILE_SYSTEMS: &[(u64, &str)] = &[
-    (0xef53, "ext4"),
-    (0x0102_1994, "tmpfs"),
-    (0x5846_5342, "xfs"),
-    (0x9123_683e, "btrfs"),
-    (0x794c_7630, "overlayfs"),
-    (0xf2f5_2010, "f2fs"),
-    (0xca45_1a4e, "bcachefs"),
-    (0x2fc1_2fc1, "zfs (outside the page cache: the file offset need not be src)"),
-    (0x6573_5546, "fuse"),
-    (0x0102_1997, "9p"),
-    (0x6969, "nfs"),
-    (0xff53_4d42, "cifs"),
-    (0xfe53_4d42, "smb2"),
-    (0x00c3_6400, "ceph"),
-    (0x8584_58f6, "ramfs"),
-    (0x9584_58f6, "hugetlbfs"),
-    (0x7371_7368, "squashfs"),
-    (0xe0f5_e1e2, "erofs"),
-    (0x9660, "iso9660"),
-    (0x4d44, "vfat"),
-    (0x2011_bab0, "exfat"),
-    (0x7366_746e, "ntfs3"),
-    (0x3153_464a, "jfs"),
-    (0x5265_4973, "reiserfs"),
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::path::PathBuf;
 
-/// File systems whose files the kernel writes as they are read: proc, sysfs, debugfs, tracefs,
-/// securityfs, cgroup and cgroup2 (include/uapi/linux/magic.h).
-const KERNEL_MADE: &[u64] =
-    &[0x9fa0, 0x6265_6572, 0x6462_6720, 0x7472_6163, 0x7363_6673, 0x0027_e0eb, 0x6367_7270];
+    fn file(folder: &tempfile::TempDir, bytes: usize) -> PathBuf {
+        let path = folder.path().join("source");
+        std::fs::write(&path, vec![7; bytes]).unwrap();
+        path
+    }
+
+    fn refused(path: &Path) -> String {
+        let text = Source::open(path).unwrap_err().to_string();
+        assert!(!text.contains('\n') && text.contains("--file"), "{text}");
+        text
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_in_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = refused(&folder.path().join("none\nhere"));
+        assert!(text.contains("none?here: No such file (omit --file and fsprobe makes its own)"), "{text}");
+        assert!(refused(folder.path()).contains("is a directory"));
+        assert!(refused(&file(&folder, 0)).contains("is empty"));
+        assert!(refused(Path::new("/dev/null")).contains("is a device"));
+        assert!(refused(&folder.path().join("source/below")).contains("Not a directory"));
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert!(refused(&socket).contains("is a socket"));
+    }
+
+    #[test]
+    fn files_that_the_kernel_makes_up_are_refused() {
+        for path in ["/proc/self/maps", "/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+            if Path::new(path).exists() {
+                refused(Path::new(path));
+            }
+        }
+    }
+
+    #[test]
+    fn a_fifo_is_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        if made.is_ok_and(|status| status.success()) {
+            assert!(refused(&fifo).contains("is a FIFO"));
+        }
+    }
+
+    #[test]
+    fn a_file_without_read_permission_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, 10);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o0)).unwrap();
+        // Root may read it all the same.
+        if File::open(&path).is_err() {
+            assert!(refused(&path).contains("Permission denied"));
+        }
+    }
+
+    #[test]
+    fn the_users_file_is_open_for_reading_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, 10);
+        let source = Source::open(&path).unwrap();
+        assert_eq!((source.kind(), source.size()), ("file", 10));
+        assert!(source.file().write_at(&[1], 0).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), [7; 10]);
+        let info = format!("/proc/self/fdinfo/{}", source.file().as_raw_fd());
+        if let Ok(text) = std::fs::read_to_string(info) {
+            let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+            let flags = i32::from_str_radix(flags.trim(), 8).unwrap();
+            assert_eq!(flags & libc::O_ACCMODE, libc::O_RDONLY);
+            assert_ne!(flags & libc::O_CLOEXEC, 0);
+        }
+    }
+
+    #[test]
+    fn a_file_of_its_own_holds_what_it_says() {
+        let size = CHUNK as u64 + 4097;
+        let source = Source::own(size).unwrap();
+        assert_eq!((source.kind(), source.size()), ("own", size));
+        source.fault_in(size).unwrap();
+        assert!(!source.changed());
+        assert!(source.fs_type().is_some_and(|name| !name.is_empty()));
+        let mut page = [0; 4096];
+        source.file().read_exact_at(&mut page, CHUNK as u64).unwrap();
+        let ones: u32 = page.iter().map(|byte| byte.count_ones()).sum();
+        assert!((15_000..18_000).contains(&ones), "{ones} of 32768 bits");
+    }
+
+    #[test]
+    fn a_file_just_read_is_resident_unless_the_kernel_does_not_say() {
+        let source = Source::own(CHUNK as u64).unwrap();
+        source.fault_in(CHUNK as u64).unwrap();
+        assert_ne!(source.resident(CHUNK as u64), Fact::Known(false));
+        assert!(!matches!(source.resident(2 * CHUNK as u64), Fact::Known(true)), "there is no second half");
+    }
+
+    #[test]
+    fn truncation_and_growth_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, 10_000);
+        let source = Source::open(&path).unwrap();
+        assert!(!source.changed());
+        let writer = OpenOptions::new().write(true).open(&path).unwrap();
+        writer.set_len(4096).unwrap();
+        assert!(source.changed());
+        let error = source.fault_in(source.size()).unwrap_err();
+        assert!(matches!(error, SourceError::Short { read: 4096, wanted: 10_000, .. }), "{error}");
+        writer.set_len(20_000).unwrap();
+        assert!(source.changed());
+        source.fault_in(source.size()).unwrap();
+    }
+
+    #[test]
+    fn rewriting_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, 10);
+        let source = Source::open(&path).unwrap();
+        let writer = OpenOptions::new().write(true).open(&path).unwrap();
+        writer.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(source.changed());
+    }
+}

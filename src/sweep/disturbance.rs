@@ -101,3 +101,62 @@ fn frequency_khz(root: &Path, cpu: u32) -> Option<u64> {
     let file = root.join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"));
     fs::read_to_string(file).ok()?.trim().parse().ok().filter(|&khz| khz > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn differences_of_the_kernels_counters() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        write(root, "proc/self/cgroup", "0::/a/b\n");
+        write(root, "proc/self/mountinfo", "1 1 0:1 / /cg rw - cgroup2 cgroup2 rw\n");
+        write(root, "proc/stat", "cpu  1 2 3 4 5 6 7 80 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n");
+        write(root, "cg/a/b/cpu.stat", "usage_usec 5\nnr_periods 9\nnr_throttled 3\nthrottled_usec 7\n");
+        write(root, "cg/a/cpu.stat", "nr_throttled 10\n");
+        write(root, "cg/cpu.stat", "usage_usec 5\n");
+        let watch = Watch { cpu: Some(3), ..Watch::start_at(root) };
+        write(root, "proc/stat", "cpu  1 2 3 4 5 6 7 83 9 10\n");
+        write(root, "cg/a/b/cpu.stat", "nr_throttled 5\n");
+        write(root, "cg/a/cpu.stat", "nr_throttled 11\n");
+        let found = watch.stop();
+        assert_eq!(found.throttled, Some(3));
+        assert_eq!(found.steal_ns, Some(3 * 1_000_000_000 / usage::ticks_per_second()));
+        assert_eq!(found.frequency_khz, None);
+    }
+
+    #[test]
+    fn the_frequency_of_one_cpu() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "sys/devices/system/cpu/cpu3/cpufreq/scaling_cur_freq", "3700000\n");
+        assert_eq!(frequency_khz(folder.path(), 3), Some(3_700_000));
+        assert_eq!(frequency_khz(folder.path(), 2), None);
+    }
+
+    #[test]
+    fn counters_that_are_not_there_are_none() {
+        let found = Watch::start_at(Path::new("/nonexistent")).stop();
+        assert_eq!((found.steal_ns, found.throttled, found.frequency_khz), (None, None, None));
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "proc/stat", "cpu  1 2\n");
+        assert_eq!(steal_ticks(folder.path()), None, "a kernel that knows no steal time");
+    }
+
+    #[test]
+    fn page_faults_of_this_thread_are_counted() {
+        if usage::thread().is_none() {
+            return;
+        }
+        let watch = Watch::start();
+        let memory = crate::sys::block::Block::allocate(crate::report::Allocator::Pages, 1 << 20);
+        drop(memory.unwrap().faulted_in());
+        assert!(watch.stop().page_faults.unwrap() >= 1);
+    }
+}

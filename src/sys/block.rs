@@ -53,9 +53,9 @@ impl Block {
         Ok(Block { start, len, from })
     }
 
-    /// Maps `len` bytes of reserved huge pages; `len` is a multiple of their size.
+    /// Maps `len` bytes of reserved huge pages of 2 MiB; `len` is a multiple of that.
     pub fn reserved_huge_pages(len: usize) -> io::Result<Block> {
-        Self::map(len, libc::MAP_HUGETLB)
+        Self::map(len, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB)
     }
 
     fn map(len: usize, flags: libc::c_int) -> io::Result<Block> {
@@ -189,4 +189,92 @@ fn object_of(function: *const ()) -> Option<(usize, String)> {
     // and neither the C library nor what replaces its malloc is ever unloaded.
     let name = unsafe { std::ffi::CStr::from_ptr(info.dli_fname) };
     Some((info.dli_fbase as usize, name.to_string_lossy().into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::{c_char, c_int, c_void};
+
+    unsafe extern "C" {
+        fn _rjem_mallctl(
+            name: *const c_char,
+            old: *mut c_void,
+            old_len: *mut usize,
+            new: *mut c_void,
+            new_len: usize,
+        ) -> c_int;
+        fn mi_is_in_heap_region(p: *const c_void) -> bool;
+    }
+
+    /// Whether jemalloc knows the address as one of its own (`arenas.lookup`).
+    fn in_jemalloc(block: &Block) -> bool {
+        let mut address = block.start.as_ptr();
+        let (mut arena, mut size) = (0u32, size_of::<u32>());
+        // SAFETY: the name is a C string; old and new point to a u32 and a pointer with their sizes.
+        let failed = unsafe {
+            _rjem_mallctl(
+                c"arenas.lookup".as_ptr(),
+                (&raw mut arena).cast(),
+                &mut size,
+                (&raw mut address).cast(),
+                size_of::<*mut u8>(),
+            )
+        };
+        failed == 0
+    }
+
+    fn in_mimalloc(block: &Block) -> bool {
+        // SAFETY: the address is only compared.
+        unsafe { mi_is_in_heap_region(block.start.as_ptr().cast()) }
+    }
+
+    #[test]
+    fn no_allocator_has_replaced_another() {
+        for len in [100, 4096, 65536, 1 << 20, 8 << 20] {
+            let block = |from| Block::allocate(from, len).unwrap();
+            for from in Allocator::ALL.iter().copied() {
+                if from == Allocator::Glibc && !cfg!(target_env = "gnu") {
+                    continue;
+                }
+                let block = block(from);
+                assert_eq!(in_jemalloc(&block), from == Allocator::Jemalloc, "{from} {len}");
+                assert_eq!(in_mimalloc(&block), from == Allocator::Mimalloc, "{from} {len}");
+            }
+        }
+    }
+
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn malloc_is_the_c_librarys() {
+        assert_eq!(malloc_replaced_by(), None);
+        let (_, name) = object_of(libc::malloc as *const ()).unwrap();
+        assert!(name.contains("libc"), "{name}");
+        let (own, _) = object_of(malloc_is_the_c_librarys as *const ()).unwrap();
+        assert_ne!(Some(own), object_of(libc::malloc as *const ()).map(|(at, _)| at));
+    }
+
+    #[test]
+    fn discarded_pages_read_as_zero_and_their_neighbours_stay() {
+        for from in Allocator::ALL.iter().copied() {
+            let mut memory = Block::allocate(from, 10 * 4096).unwrap().faulted_in();
+            let first = memory.address().next_multiple_of(4096) - memory.address();
+            memory.discard(first + 1..first + 3 * 4096 + 1).unwrap();
+            let bytes = memory.bytes();
+            assert!(bytes[..first + 4096].iter().all(|&b| b == FILL), "{from}");
+            assert!(bytes[first + 4096..first + 3 * 4096].iter().all(|&b| b == 0), "{from}");
+            assert!(bytes[first + 3 * 4096..].iter().all(|&b| b == FILL), "{from}");
+            memory.discard(5..6).unwrap();
+            memory.discard(0..usize::MAX).unwrap();
+        }
+    }
+
+    #[test]
+    fn impossible_sizes_are_errors() {
+        for from in Allocator::ALL.iter().copied() {
+            for len in [0, usize::MAX, isize::MAX as usize] {
+                assert!(Block::allocate(from, len).is_err(), "{from} {len}");
+            }
+        }
+    }
 }

@@ -14,3 +14,9 @@ pub mod usage;
 
 #[cfg(test)]
 pub(crate) mod interrupt;
+
+/// The system's reason without its error number, for the middle of a line.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_owned()
+}

@@ -3,10 +3,55 @@
 //! A [`Pool`] is one allocation, large enough that a buffer of the longest length can start on any of
 //! its pages at any page offset. This room may use `sys` and the report's words, nothing else.
 
+mod error;
+pub mod memory;
+mod natural;
+mod pool;
+
+pub use error::AllocatorError;
+pub use natural::natural;
+pub use pool::open;
+
 use crate::report::Allocator;
 
 /// Start pages that a pool must offer at least: a cell is a distribution over places, not one place.
 pub const POOL_PAGES: u64 = 64;
+
+/// How pages back a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageKind {
+    /// Pages of 4 KiB, transparent huge pages refused.
+    Small,
+    /// Transparent huge pages asked for.
+    Transparent,
+    /// Reserved huge pages, with the control `pages` only.
+    Reserved,
+}
+
+impl PageKind {
+    /// The word as written everywhere: `4k`, `thp` or `hugetlb`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            PageKind::Small => "4k",
+            PageKind::Transparent => "thp",
+            PageKind::Reserved => "hugetlb",
+        }
+    }
+}
+
+/// What a pool must offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// The longest buffer, in bytes.
+    pub max_len: usize,
+    /// Start pages for the longest buffer; [`POOL_PAGES`] are taken where this is less.
+    pub slack_pages: u64,
+    /// How pages back it.
+    pub pages: PageKind,
+    /// Whether each buffer's whole pages are dropped before it is handed out, so that page faults are
+    /// part of the sample.
+    pub first_touch: bool,
+}
 
 /// The buffers of one allocator.
 pub trait Pool {
@@ -22,4 +67,9 @@ pub trait Pool {
     /// # Panics
     /// Never within `pages(len)`; the caller stays within it.
     fn buffer(&mut self, page: u64, offset: u16, len: usize) -> &mut [u8];
+
+    /// What of the pool is not as it was asked for, for people.
+    fn note(&self) -> Option<String> {
+        None
+    }
 }

@@ -4,6 +4,7 @@
 //! [`Machine`], real or simulated. It may use `path`, `allocator`, `sys` and the report's types; it
 //! judges nothing: what to sample next is asked by `judge` and passed in by `commands`.
 
+pub mod disturbance;
 pub mod grid;
 mod machine;
 mod offsets;

@@ -1,1 +1,22 @@
-//! sys
+//! Every `unsafe` of the crate, each block with its SAFETY comment, behind safe functions.
+//!
+//! System calls that the standard library lacks, memory from each allocator, the clock, and the few
+//! kernel files that several rooms read. This room knows nothing of cells, sampling or judging; it
+//! may use the report's words, nothing else.
+
+pub mod block;
+pub mod cgroup;
+pub mod clock;
+pub mod cpu;
+pub mod file;
+pub mod limits;
+pub mod usage;
+
+#[cfg(test)]
+pub(crate) mod interrupt;
+
+/// The system's reason without its error number, for the middle of a line.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_owned()
+}

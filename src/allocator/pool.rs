@@ -1,0 +1,359 @@
+//! One allocation that serves buffers at every page and page offset.
+
+use super::memory::{self, Available};
+use super::{AllocatorError, POOL_PAGES, PageKind, Pool, PoolSpec};
+use crate::report::{Allocator, Fact, PAGE};
+use crate::sys::block::{Advice, Block, Memory};
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+/// Bytes of a page of the offset circle.
+const BYTES: usize = PAGE as usize;
+
+/// Bytes of a huge page on x86-64, transparent or reserved.
+const HUGE: usize = 2 << 20;
+
+/// Opens a pool: one allocation from `allocator`, faulted in, freed by the same when dropped.
+pub fn open(allocator: Allocator, spec: &PoolSpec) -> Result<Box<dyn Pool>, AllocatorError> {
+    check(allocator, spec)?;
+    let plan = Plan::of(spec).ok_or(AllocatorError::Refused {
+        allocator,
+        needed: spec.max_len as u64,
+        reason: io::ErrorKind::OutOfMemory.into(),
+    })?;
+    let memory = if spec.pages == PageKind::Reserved {
+        reserved(&plan)?
+    } else {
+        room_for(allocator, plan.allocate as u64)?;
+        allocated(allocator, spec, &plan)?
+    };
+    let base = memory.address().next_multiple_of(plan.align) - memory.address();
+    let mut pool =
+        HeapPool { allocator, memory, base, usable: plan.usable, first_touch: spec.first_touch, note: None };
+    if spec.first_touch {
+        // Tried once here, so that a refusal (memory locked by mlockall, say) is told and not met later.
+        let all = base..base + plan.usable;
+        pool.memory.discard(all).map_err(|reason| AllocatorError::Advice {
+            allocator,
+            what: "--first-touch",
+            reason,
+        })?;
+        pool.memory.bytes().fill(crate::sys::block::FILL);
+    }
+    if spec.pages == PageKind::Transparent {
+        pool.note = Some(huge_note(pool.address_range()));
+    }
+    Ok(Box::new(pool))
+}
+
+/// Whether the allocator is in this process.
+pub(super) fn present(allocator: Allocator) -> Result<(), AllocatorError> {
+    let absent = |reason| Err(AllocatorError::Absent { allocator, reason });
+    if allocator != Allocator::Glibc {
+        return Ok(());
+    }
+    #[cfg(target_env = "gnu")]
+    return match crate::sys::block::malloc_replaced_by() {
+        Some(object) => absent(format!("{object} has replaced malloc (is LD_PRELOAD set?)")),
+        None => Ok(()),
+    };
+    #[cfg(not(target_env = "gnu"))]
+    absent("this fsprobe is built for another C library".into())
+}
+
+/// Options that do not go together.
+fn check(allocator: Allocator, spec: &PoolSpec) -> Result<(), AllocatorError> {
+    present(allocator)?;
+    if spec.pages != PageKind::Reserved {
+        return Ok(());
+    }
+    if allocator != Allocator::Pages {
+        return Err(AllocatorError::Options("--pages hugetlb works with --allocators pages only"));
+    }
+    if spec.first_touch {
+        return Err(AllocatorError::Options(
+            "--first-touch does not work with --pages hugetlb: no part of a huge page can be dropped (use --pages thp)",
+        ));
+    }
+    Ok(())
+}
+
+/// Sizes of a pool in bytes.
+struct Plan {
+    /// From the base on.
+    usable: usize,
+    /// What the base is rounded up to.
+    align: usize,
+    /// What is asked of the allocator.
+    allocate: usize,
+}
+
+impl Plan {
+    /// None where the sizes are beyond the address space.
+    fn of(spec: &PoolSpec) -> Option<Plan> {
+        let slack = usize::try_from(spec.slack_pages.max(POOL_PAGES)).ok()?.checked_mul(BYTES)?;
+        let usable = spec.max_len.checked_add(slack)?;
+        let align = if spec.pages == PageKind::Small { BYTES } else { HUGE };
+        let usable = usable.checked_next_multiple_of(align)?;
+        let slack = if spec.pages == PageKind::Reserved { 0 } else { align - 1 };
+        let allocate = usable.checked_add(slack).filter(|&all| isize::try_from(all).is_ok())?;
+        Some(Plan { usable, align, allocate })
+    }
+}
+
+/// Refuses what memory cannot hold: touching it would end the process.
+fn room_for(allocator: Allocator, needed: u64) -> Result<(), AllocatorError> {
+    match memory::available(Path::new("/")) {
+        Fact::Known(Available { bytes: left, bound }) if left < needed => {
+            Err(AllocatorError::Memory { allocator, needed, left, bound })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn reserved(plan: &Plan) -> Result<Memory, AllocatorError> {
+    let count = (plan.allocate / HUGE) as u64;
+    let failed = |reason| AllocatorError::NotReserved { count, reason };
+    let mut block = Block::reserved_huge_pages(plan.allocate).map_err(failed)?;
+    match block.advise(Advice::Populate) {
+        // EINVAL: a kernel before 5.14, which knows no populating.
+        Err(error) if error.raw_os_error() != Some(libc::EINVAL) => Err(failed(error)),
+        _ => Ok(block.faulted_in()),
+    }
+}
+
+fn allocated(allocator: Allocator, spec: &PoolSpec, plan: &Plan) -> Result<Memory, AllocatorError> {
+    let needed = plan.allocate as u64;
+    let mut block = Block::allocate(allocator, plan.allocate).map_err(|reason| AllocatorError::Refused {
+        allocator,
+        needed,
+        reason,
+    })?;
+    if spec.pages == PageKind::Transparent {
+        let refused = |reason| AllocatorError::Advice { allocator, what: "--pages thp", reason };
+        block.advise(Advice::HugePages).map_err(refused)?;
+    } else {
+        // A kernel that knows no transparent huge pages refuses, and needs no telling.
+        let _ = block.advise(Advice::SmallPages);
+    }
+    // Memory that the allocator reuses may be backed the other way already: fresh pages obey the advice.
+    let _ = block.discard(0..plan.allocate);
+    Ok(block.faulted_in())
+}
+
+/// How much of a pool really lies in transparent huge pages, in words.
+fn huge_note(range: Range<usize>) -> String {
+    let all = range.len() >> 20;
+    match std::fs::read_to_string("/proc/self/smaps") {
+        Ok(smaps) => format!("{} of {all} MiB are transparent huge pages", huge_bytes(&smaps, &range) >> 20),
+        Err(error) => format!("how many pages are huge is unknown: {error}"),
+    }
+}
+
+/// Bytes of `range` in transparent huge pages, from /proc/self/smaps.
+fn huge_bytes(smaps: &str, range: &Range<usize>) -> usize {
+    let mut overlap = 0;
+    let mut sum = 0;
+    for line in smaps.lines() {
+        if let Some(mapping) = mapping(line) {
+            overlap = mapping.end.min(range.end).saturating_sub(mapping.start.max(range.start));
+        } else if let Some(value) = line.strip_prefix("AnonHugePages:") {
+            let kib = value.trim().trim_end_matches(" kB").parse().unwrap_or(0usize);
+            sum += overlap.min(kib * 1024);
+        }
+    }
+    sum
+}
+
+/// The addresses of a mapping's first line, `7f0000000000-7f0000001000 rw-p …`.
+fn mapping(line: &str) -> Option<Range<usize>> {
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
+}
+
+/// A pool in real memory.
+struct HeapPool {
+    allocator: Allocator,
+    memory: Memory,
+    /// Bytes from the allocation's start to the first page's.
+    base: usize,
+    /// Bytes from the first page's start on.
+    usable: usize,
+    first_touch: bool,
+    note: Option<String>,
+}
+
+impl HeapPool {
+    fn address_range(&self) -> Range<usize> {
+        let start = self.memory.address() + self.base;
+        start..start + self.usable
+    }
+}
+
+impl Pool for HeapPool {
+    fn allocator(&self) -> Allocator {
+        self.allocator
+    }
+
+    fn pages(&self, len: usize) -> u64 {
+        // The last start page still has room for a page offset of 0x1000 and `len` bytes.
+        (self.usable.saturating_sub(len) / BYTES) as u64
+    }
+
+    fn buffer(&mut self, page: u64, offset: u16, len: usize) -> &mut [u8] {
+        let start = self.base + page as usize * BYTES + usize::from(offset);
+        let range = start..start + len;
+        if self.first_touch {
+            // It worked on this very memory when the pool was opened.
+            let _ = self.memory.discard(range.clone());
+        }
+        let buffer = &mut self.memory.bytes()[range];
+        assert_eq!(
+            buffer.as_ptr() as usize % BYTES,
+            usize::from(offset % PAGE),
+            "the address is the one asked for"
+        );
+        buffer
+    }
+
+    fn note(&self) -> Option<String> {
+        self.note.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::block::FILL;
+
+    const SPEC: PoolSpec =
+        PoolSpec { max_len: 65536, slack_pages: POOL_PAGES, pages: PageKind::Small, first_touch: false };
+
+    fn measurable() -> impl Iterator<Item = Allocator> {
+        Allocator::ALL.iter().copied().filter(|&allocator| present(allocator).is_ok())
+    }
+
+    #[test]
+    fn every_page_offset_of_every_allocator_is_exact() {
+        assert!(measurable().count() >= 3);
+        for allocator in measurable() {
+            let mut pool = open(allocator, &SPEC).unwrap();
+            assert_eq!(pool.allocator(), allocator);
+            for offset in 0..=PAGE {
+                let page = u64::from(offset) * 7 % pool.pages(65536);
+                let buffer = pool.buffer(page, offset, 65536);
+                assert_eq!(buffer.len(), 65536);
+                assert_eq!(
+                    buffer.as_ptr() as usize % 4096,
+                    usize::from(offset) % 4096,
+                    "{allocator} {offset:#x}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_of_all_start_pages_lie_inside_the_allocation() {
+        for allocator in measurable() {
+            let mut pool = open(allocator, &SPEC).unwrap();
+            for len in [1, 128, 4096, 4097, 65536] {
+                let pages = pool.pages(len);
+                assert!(pages >= POOL_PAGES + (65536 - len as u64) / 4096, "{allocator} {len}: {pages}");
+                let first = pool.buffer(0, 0, len).as_ptr() as usize;
+                for page in 0..pages {
+                    let at = pool.buffer(page, PAGE, len).as_ptr() as usize;
+                    assert_eq!(at, first + (page as usize + 1) * 4096);
+                }
+            }
+            assert_eq!(pool.pages(usize::MAX), 0);
+        }
+    }
+
+    #[test]
+    fn the_pools_of_two_allocators_lie_apart() {
+        let mut pools: Vec<_> = measurable().map(|allocator| open(allocator, &SPEC).unwrap()).collect();
+        let mut starts: Vec<usize> =
+            pools.iter_mut().map(|pool| pool.buffer(0, 0, 1).as_ptr() as usize).collect();
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= 65536 + 64 * 4096));
+    }
+
+    #[test]
+    fn few_slack_pages_are_raised_to_the_least() {
+        let spec = PoolSpec { slack_pages: 0, ..SPEC };
+        assert!(open(Allocator::Pages, &spec).unwrap().pages(65536) >= POOL_PAGES);
+        let spec = PoolSpec { slack_pages: 100, ..SPEC };
+        assert_eq!(open(Allocator::Pages, &spec).unwrap().pages(65536), 100);
+    }
+
+    #[test]
+    fn first_touch_hands_out_fresh_pages() {
+        for allocator in measurable() {
+            let mut pool = open(allocator, &PoolSpec { first_touch: true, ..SPEC }).unwrap();
+            let buffer = pool.buffer(1, 0x10, 3 * 4096);
+            let whole = 4096 - 0x10..3 * 4096 - 0x10;
+            assert!(buffer[whole.clone()].iter().all(|&byte| byte == 0), "{allocator}");
+            assert!(buffer[..whole.start].iter().chain(&buffer[whole.end..]).all(|&byte| byte == FILL));
+        }
+    }
+
+    #[test]
+    fn transparent_huge_pages_are_counted() {
+        for allocator in measurable() {
+            match open(allocator, &PoolSpec { pages: PageKind::Transparent, ..SPEC }) {
+                Ok(mut pool) => {
+                    assert!(pool.note().is_some_and(|note| note.contains("huge")));
+                    assert_eq!(pool.buffer(0, 0x123, 100).as_ptr() as usize % HUGE, 0x123);
+                }
+                // A kernel without them.
+                Err(error) => assert!(error.to_string().contains("--pages thp"), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn smaps_are_clipped_to_the_pool() {
+        let smaps = "1000-2000 rw-p 00000000 00:00 0 [heap]\nRss: 4 kB\nAnonHugePages:  4 kB\n\
+                     400000-800000 rw-p 00000000 00:00 0\nAnonHugePages:      4096 kB\nVmFlags: rd wr hg\n\
+                     800000-a00000 rw-p 00000000 00:00 0\nAnonHugePages:      0 kB\n";
+        assert_eq!(huge_bytes(smaps, &(0x400000..0xa00000)), 4 << 20);
+        assert_eq!(huge_bytes(smaps, &(0x600000..0xa00000)), 2 << 20);
+        assert_eq!(huge_bytes(smaps, &(0x900000..0xa00000)), 0);
+        assert_eq!(huge_bytes("garbage\n-\nAnonHugePages: x kB\n", &(0..usize::MAX)), 0);
+    }
+
+    #[test]
+    fn reserved_huge_pages_or_how_to_reserve_them() {
+        match open(Allocator::Pages, &PoolSpec { pages: PageKind::Reserved, ..SPEC }) {
+            Ok(mut pool) => assert_eq!(pool.buffer(0, 0, 65536).as_ptr() as usize % HUGE, 0),
+            Err(error) => assert!(error.to_string().contains("sysctl vm.nr_hugepages=1"), "{error}"),
+        }
+    }
+
+    fn refused(allocator: Allocator, spec: PoolSpec) -> AllocatorError {
+        match open(allocator, &spec) {
+            Ok(_) => panic!("{allocator} opened {spec:?}"),
+            Err(error) => error,
+        }
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_are_refused() {
+        let spec = PoolSpec { pages: PageKind::Reserved, ..SPEC };
+        let text = refused(Allocator::Jemalloc, spec).to_string();
+        assert!(text.contains("--allocators pages"), "{text}");
+        let text = refused(Allocator::Pages, PoolSpec { first_touch: true, ..spec }).to_string();
+        assert!(text.contains("--first-touch"), "{text}");
+    }
+
+    #[test]
+    fn too_much_memory_is_refused_before_it_is_touched() {
+        for allocator in measurable() {
+            for max_len in [1 << 46, usize::MAX - 10, isize::MAX as usize] {
+                let text = refused(allocator, PoolSpec { max_len, ..SPEC }).to_string();
+                assert!(text.contains("--len") && !text.contains('\n'), "{text}");
+            }
+        }
+    }
+}

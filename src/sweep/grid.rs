@@ -49,6 +49,8 @@ pub struct Asked {
     pub default_rounds: u32,
     /// Bytes of the source.
     pub source_size: u64,
+    /// Page offsets that the allocators returned on their own, by allocator and length.
+    pub natural: BTreeMap<(Allocator, u64), Vec<u16>>,
 }
 
 impl Asked {
@@ -78,6 +80,16 @@ impl Asked {
             None => [self.source_size.min(WHOLE)].into_iter().filter(|l| *l >= LONG).collect(),
             Some(lens) => lens.iter().copied().filter(|l| *l >= LONG).collect(),
         }
+    }
+
+    /// Rounds at a long length.
+    pub fn long_rounds(&self) -> u32 {
+        self.rounds.unwrap_or(WHOLE_ROUNDS)
+    }
+
+    /// The natural offsets of an allocator at a length.
+    fn natural(&self, allocator: Allocator, len: u64) -> impl Iterator<Item = u16> + '_ {
+        self.natural.get(&(allocator, len)).into_iter().flatten().copied()
     }
 
     fn rounds(&self) -> u32 {
@@ -140,6 +152,7 @@ fn dst_sweep(asked: &Asked, len: u64, coarse: bool) -> Plan {
             offsets.iter().for_each(|&dst| cells.add(spec(dst, src, false)));
         }
         refs.iter().for_each(|&dst| cells.add(spec(dst, sources[0], true)));
+        asked.natural(allocator, len).for_each(|dst| cells.add(spec(dst, sources[0], false)));
         let every = refs.len() / CONTROLS;
         controls.extend(refs.iter().step_by(every).take(CONTROLS).map(|&dst| spec(dst, sources[0], false)));
     }
@@ -173,24 +186,17 @@ fn src_sweep(asked: &Asked) -> Plan {
 
 /// The coarse grid at a long length: references over the circle, a few cells inside and beside each
 /// band confirmed at 64 KiB, and the natural offsets; never more than `most` offsets an allocator.
-pub fn long_grid(
-    asked: &Asked,
-    len: u64,
-    most: usize,
-    bands: &[(Allocator, Band)],
-    natural: &BTreeMap<Allocator, Vec<u16>>,
-) -> Plan {
+pub fn long_grid(asked: &Asked, len: u64, most: usize, bands: &[(PathName, Allocator, Band)]) -> Plan {
     let mut cells = Cells::default();
     let explicit = asked.dst.all().len() <= WHOLE_OFFSETS;
     for (path, allocator) in asked.columns() {
         let spec =
             |dst, reference| CellSpec { path, allocator: Some(allocator), len, dst, src: 0, reference };
-        let own: Vec<u16> =
-            bands.iter().filter(|(a, _)| *a == allocator).flat_map(|(_, b)| inside(b)).collect();
-        let natural = natural.get(&allocator).map_or(&[][..], Vec::as_slice);
+        let own = bands.iter().filter(|(p, a, _)| (*p, *a) == (path, allocator)).flat_map(|(.., band)| inside(band));
+        let natural = asked.natural(allocator, len).take(3);
         let asked_for = asked.dst.all().iter().copied().filter(|_| explicit);
         let mut wanted: Vec<u16> = Vec::new();
-        for dst in asked_for.chain(own).chain(natural.iter().copied().take(3)) {
+        for dst in own.chain(natural).chain(asked_for) {
             if !wanted.contains(&dst) {
                 wanted.push(dst);
             }
@@ -203,7 +209,7 @@ pub fn long_grid(
     Plan {
         label: format!("{} on a coarse grid", size(len)),
         phase: Phase::Screen,
-        rounds: asked.rounds.unwrap_or(WHOLE_ROUNDS),
+        rounds: asked.long_rounds(),
         cells: cells.into(),
         controls: vec![],
     }
@@ -259,6 +265,7 @@ mod tests {
             rounds: None,
             default_rounds: 15,
             source_size: WHOLE,
+            natural: BTreeMap::from([((Allocator::Glibc, WHOLE), vec![0x10])]),
         }
     }
 
@@ -305,9 +312,8 @@ mod tests {
             "penalty_ns_per_kib": 1.0, "penalty_ci95": null, "bytes_per_s": 1.0
         }))
         .unwrap();
-        let natural = BTreeMap::from([(Allocator::Glibc, vec![0x10])]);
         for most in [24, 40, 56] {
-            let plan = long_grid(&asked(), WHOLE, most, &[(Allocator::Glibc, band.clone())], &natural);
+            let plan = long_grid(&asked(), WHOLE, most, &[(PathName::Read, Allocator::Glibc, band.clone())]);
             for allocator in asked().allocators {
                 let dsts: Vec<u16> =
                     plan.cells.iter().filter(|c| c.allocator == Some(allocator)).map(|c| c.dst).collect();

@@ -12,4 +12,4 @@ mod sample;
 
 pub use machine::{Clock, Machine, Stop, Unwatched, Watcher};
 pub use offsets::{Length, Offsets};
-pub use sample::{LONG, Plan, SHUFFLE, Sampled, sample};
+pub use sample::{LONG, Plan, SHUFFLE, Sampled, sample, trial_ns};

@@ -1,0 +1,73 @@
+//! `fsprobe sweep`: the page-offset throughput matrix of copy paths, its slow bands flagged to the byte.
+
+mod output;
+mod record;
+mod setup;
+mod simulated;
+mod watch;
+
+pub use record::{Cost, record};
+pub use simulated::simulated;
+
+use super::{Failure, Outcome};
+use crate::cli::{Format, SweepArgs};
+use crate::judge;
+use crate::render::terminal::{self, Style};
+use crate::report::{Report, State, to_json};
+use crate::sweep::Stop;
+use output::Destination;
+use std::io::{IsTerminal, Write};
+use watch::Watch;
+
+/// Seconds that measuring may take without `--time`: the long lengths adapt to it.
+const USUAL_SECONDS: f64 = 15.0;
+
+/// Runs the verb.
+pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
+    let destination = Destination::choose(args)?;
+    let mut watch = Watch::new(args).map_err(Failure::line)?;
+    let (mut report, stop) = match &args.simulate {
+        Some(model) => simulated::run(args, model, &mut watch)?,
+        None => setup::run(args, &mut watch)?,
+    };
+    report.run.complete = stop.is_none();
+    report.run.stopped_by = stop.as_ref().map(Stop::word);
+    let judged = judge::judge(&report);
+    (report.verdict, report.noise.floors) = (judged.verdict, judged.floors);
+    watch.finish();
+    show(args, &report, &destination)?;
+    match stop {
+        Some(Stop::Signal(_)) => Ok(Outcome::Interrupted),
+        Some(Stop::Fault(reason)) => Err(Failure::line(format!("{reason}: what was measured until then is above"))),
+        Some(Stop::Time) | None => Ok(outcome(args, report.verdict.state)),
+    }
+}
+
+fn outcome(args: &SweepArgs, state: State) -> Outcome {
+    match state {
+        _ if !args.exit_code => Outcome::Done,
+        State::Clean => Outcome::Done,
+        State::Affected => Outcome::Affected,
+        State::Inconclusive => Outcome::Inconclusive,
+    }
+}
+
+/// Writes the report first, so that nothing is lost, then what people read; data goes to stdout alone.
+fn show(args: &SweepArgs, report: &Report, destination: &Destination) -> Result<(), Failure> {
+    let saved = destination.save(report);
+    let data_on_stdout = args.format == Format::Json || destination.is_stdout();
+    let colour = |is_terminal: bool| is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let last_line = saved.as_ref().ok().and_then(Option::as_ref).map(|line| format!("\n{line}\n")).unwrap_or_default();
+    let table = |is_terminal| {
+        let style = Style { colour: colour(is_terminal), width: 80 };
+        terminal::sweep(report, style) + &last_line
+    };
+    if data_on_stdout {
+        // a reader of the data who closes stderr loses nothing
+        let _ = std::io::stderr().write_all(table(std::io::stderr().is_terminal()).as_bytes());
+        super::print(&to_json(report))?;
+    } else {
+        super::print(&table(std::io::stdout().is_terminal()))?;
+    }
+    saved.map(drop)
+}

@@ -1,0 +1,113 @@
+//! Where the report goes, found writable before anything is measured.
+
+use crate::cli::SweepArgs;
+use crate::commands::Failure;
+use crate::report::{Report, SaveError, save};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes written and removed again to see that the disk has room for a report.
+const ROOM: usize = 4 << 20;
+
+/// Where a report is saved.
+pub enum Destination {
+    /// `--no-output`.
+    Nowhere,
+    /// `--output -`.
+    Stdout,
+    /// `--output FILE`.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Whether it may be overwritten.
+        force: bool,
+    },
+    /// A new file in fsprobe's own folder.
+    Own(PathBuf),
+}
+
+impl Destination {
+    /// What the options say; fails where the place is not writable.
+    pub fn choose(args: &SweepArgs) -> Result<Destination, Failure> {
+        match &args.output {
+            _ if args.no_output => Ok(Destination::Nowhere),
+            Some(path) if path.as_os_str() == "-" => Ok(Destination::Stdout),
+            Some(path) => {
+                let name = path.display().to_string();
+                if path.is_dir() {
+                    return Err(Failure::line(format!("cannot write the report to {name}: Is a directory")));
+                }
+                if !args.force && path.symlink_metadata().is_ok() {
+                    return Err(Failure::line(SaveError::Exists(name)));
+                }
+                let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                room_in(folder).map_err(|reason| Failure::line(SaveError::Refused { name, reason }))?;
+                Ok(Destination::File { path: path.clone(), force: args.force })
+            }
+            None => own_folder().map(Destination::Own),
+        }
+    }
+
+    /// Whether the report itself goes to stdout.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Destination::Stdout)
+    }
+
+    /// Saves the report and returns the line that says where; none where nothing is saved.
+    pub fn save(&self, report: &Report) -> Result<Option<String>, Failure> {
+        let path = match self {
+            Destination::Nowhere | Destination::Stdout => return Ok(None),
+            Destination::File { path, force } => save(report, path, *force).map(|()| path.clone()),
+            Destination::Own(folder) => save_own(report, folder),
+        };
+        match path {
+            Ok(path) => Ok(Some(format!("report: {}", path.display()))),
+            Err(error) => match save_own(report, &std::env::temp_dir()) {
+                Ok(rescued) => Err(Failure::line(format!("{error}; it is in {} instead", rescued.display()))),
+                Err(_) => Err(Failure::line(error)),
+            },
+        }
+    }
+}
+
+/// Saves under a new name made of the verb and the time.
+fn save_own(report: &Report, folder: &Path) -> Result<PathBuf, SaveError> {
+    let time: String = report.recorded_at.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let mut name = format!("sweep-{time}.json");
+    for count in 2.. {
+        let path = folder.join(&name);
+        match save(report, &path, false) {
+            Err(SaveError::Exists(_)) => name = format!("sweep-{time}-{count}.json"),
+            other => return other.map(|()| path),
+        }
+    }
+    unreachable!("a free name is found before the numbers end")
+}
+
+/// `$XDG_STATE_HOME/fsprobe`, else `~/.local/state/fsprobe`, else the temporary folder.
+fn own_folder() -> Result<PathBuf, Failure> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    let wanted = state.map(|folder| folder.join("fsprobe"));
+    let made = wanted.filter(|folder| {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.and_then(|()| room_in(folder)).is_ok()
+    });
+    if let Some(folder) = made {
+        return Ok(folder);
+    }
+    let folder = std::env::temp_dir();
+    match room_in(&folder) {
+        Ok(()) => Ok(folder),
+        Err(reason) => Err(Failure::line(SaveError::Refused { name: folder.display().to_string(), reason })),
+    }
+}
+
+/// Whether a report fits into a folder: tried with a file that is removed again.
+fn room_in(folder: &Path) -> io::Result<()> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(&vec![0; ROOM])?;
+    file.flush()
+}

@@ -1,0 +1,160 @@
+//! The pipeline's loop: screen, then whatever `judge` asks, then the long lengths.
+//!
+//! The same on a real machine and on a simulated one, so that tests drive exactly what users run.
+
+use crate::judge;
+use crate::report::{Allocator, Band, CellSpec, PathName, Phase, Report, Scan, Skipped};
+use crate::sweep::grid::{self, Asked};
+use crate::sweep::{LONG, Machine, Plan, Sampled, Stop, Watcher, sample, trial_ns};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::time::{Duration, Instant};
+
+/// Times that `judge` may ask: for gaps, then for decisions.
+const MOST_QUESTIONS: usize = 3;
+
+/// Fewest offsets at a long length that are worth its time.
+const LEAST_LONG_OFFSETS: usize = 24;
+
+/// What the sampling itself cost, for benchmarks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Nanoseconds of all samples at 64 KiB.
+    pub copied_ns: u64,
+    /// Wall time of their blocks.
+    pub wall_ns: u64,
+}
+
+/// Samples everything that was asked for into the report, until done or stopped. `budget` bounds the
+/// long lengths' share of the time.
+pub fn record(
+    report: &mut Report,
+    machine: &mut Machine,
+    asked: &Asked,
+    budget: Duration,
+    watcher: &mut dyn Watcher,
+) -> (Option<Stop>, Cost) {
+    let began = Instant::now();
+    let random = Xoshiro256PlusPlus::seed_from_u64(report.run.seed);
+    let mut recorder = Recorder { report, machine, random, watcher, cost: Cost::default(), stop: None };
+    for plan in grid::screens(asked) {
+        recorder.take(plan);
+    }
+    for _ in 0..MOST_QUESTIONS {
+        let Some(questions) = judge::questions(recorder.report).filter(|_| recorder.stop.is_none()) else { break };
+        let label = match questions.phase {
+            Phase::Screen => "closing gaps",
+            Phase::Confirm => "confirming on fresh rounds",
+        };
+        let (phase, rounds, cells) = (questions.phase, questions.rounds, questions.cells);
+        recorder.take(Plan { label: label.into(), phase, rounds, cells, controls: vec![] });
+    }
+    for len in asked.long_lens() {
+        recorder.long(asked, len, budget.saturating_sub(began.elapsed()));
+    }
+    (recorder.stop, recorder.cost)
+}
+
+struct Recorder<'a> {
+    report: &'a mut Report,
+    machine: &'a mut Machine,
+    random: Xoshiro256PlusPlus,
+    watcher: &'a mut dyn Watcher,
+    cost: Cost,
+    stop: Option<Stop>,
+}
+
+impl Recorder<'_> {
+    /// Samples a plan, as far as the machine can, and files what came of it.
+    fn take(&mut self, mut plan: Plan) {
+        if self.stop.is_some() {
+            return;
+        }
+        self.leave_out(&mut plan);
+        if plan.cells.is_empty() {
+            return;
+        }
+        let index = self.report.runs.len();
+        let Sampled { run, cells, controls, stopped, copied_ns, wall_ns } =
+            sample(self.machine, &plan, index, &mut self.random, self.watcher);
+        if plan.cells.iter().all(|c| c.len == grid::FINE) {
+            self.cost.copied_ns += copied_ns;
+            self.cost.wall_ns += wall_ns;
+        }
+        self.report.runs.push(run);
+        self.report.cells.extend(cells);
+        self.report.noise.controls.extend(controls);
+        self.stop = stopped;
+    }
+
+    /// Drops cells that the machine cannot take, with the reason in the report.
+    fn leave_out(&mut self, plan: &mut Plan) {
+        let can = |cell: &CellSpec| self.machine.can(cell);
+        let lost: Vec<CellSpec> = plan.cells.iter().copied().filter(|c| !can(c)).collect();
+        plan.cells.retain(can);
+        plan.controls.retain(can);
+        let size = self.machine.source_size;
+        for cell in lost {
+            let reason = format!(
+                "the file of {} is too short for {} at src {:#05x} and beyond",
+                grid::size(size),
+                grid::size(cell.len),
+                cell.src
+            );
+            let known = |s: &Skipped| s.path == cell.path && s.allocator == cell.allocator;
+            if !self.report.skipped.iter().any(known) {
+                self.report.skipped.push(Skipped { path: cell.path, allocator: cell.allocator, reason });
+            }
+        }
+    }
+
+    /// A long length on as many offsets as the time allows.
+    fn long(&mut self, asked: &Asked, len: u64, left: Duration) {
+        let Some(most) = self.affordable(asked, len, left) else { return };
+        if most < LEAST_LONG_OFFSETS {
+            for path in &asked.paths {
+                let reason = format!("no time left for {} (give more with --time)", grid::size(len));
+                self.report.skipped.push(Skipped { path: *path, allocator: None, reason });
+            }
+            return;
+        }
+        let bands = confirmed(self.report);
+        self.take(grid::long_grid(asked, len, most, &bands));
+    }
+
+    /// How many offsets an allocator the time left allows at a long length; none once stopped.
+    fn affordable(&mut self, asked: &Asked, len: u64, left: Duration) -> Option<usize> {
+        if self.stop.is_some() {
+            return None;
+        }
+        let mut one_block = 0;
+        for path in &asked.paths {
+            for allocator in &asked.allocators {
+                // an unaligned offset: neither the best case nor in any published band
+                let cell = cell_at(*path, *allocator, len, 0x755);
+                one_block += if self.machine.can(&cell) { trial_ns(self.machine, &cell, 3).unwrap_or(0) } else { 0 };
+            }
+        }
+        let all = one_block.max(1) * u64::from(asked.long_rounds());
+        let count = usize::try_from(left.as_nanos() as u64 / all).unwrap_or(usize::MAX);
+        Some(count.min(grid::WHOLE_OFFSETS))
+    }
+}
+
+fn cell_at(path: PathName, allocator: Allocator, len: u64, dst: u16) -> CellSpec {
+    CellSpec { path, allocator: Some(allocator), len, dst, src: 0, reference: false }
+}
+
+/// The bands of dst sweeps confirmed so far at the longest of the short lengths.
+fn confirmed(report: &Report) -> Vec<(PathName, Allocator, Band)> {
+    let paths = judge::judge(report).verdict.paths;
+    let fine = paths.iter().map(|p| p.len).filter(|len| *len < LONG).max();
+    paths
+        .into_iter()
+        .filter(|p| Some(p.len) == fine)
+        .flat_map(|p| {
+            let found = p.bands.into_iter().filter(|b| b.confirmed && b.scan == Scan::Dst);
+            found.filter_map(move |b| Some((p.path, p.allocator?, b)))
+        })
+        .collect()
+}

@@ -1,0 +1,361 @@
+//! A sweep of this machine: what was asked, resolved; source, buffers and CPU made ready; facts gathered.
+
+use super::USUAL_SECONDS;
+use super::record::record;
+use crate::allocator::{self, AllocatorError, POOL_PAGES, Pool, PoolSpec};
+use crate::cli::{PageKind, SweepArgs};
+use crate::commands::Failure;
+use crate::host;
+use crate::path::{self, Source};
+use crate::report::{
+    Allocator, Fact, Host, Noise, Options, PathName, Placement, Report, RunInfo, Schema, Skipped, Tool, Verdict,
+};
+use crate::sweep::disturbance;
+use crate::sweep::grid::{self, Asked};
+use crate::sweep::{Clock, Length, Machine, SHUFFLE, Stop, Watcher};
+use crate::sys;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Fresh allocations of each allocator and length whose page offsets are looked at.
+pub const NATURAL: usize = 8;
+
+/// Rounds of the screen where `--rounds` does not say.
+const ROUNDS: u32 = 15;
+
+/// What was asked for, resolved.
+pub struct Plan {
+    /// For the grid.
+    pub asked: Asked,
+    /// For the report.
+    pub options: Options,
+    /// Of every random choice.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// What the options ask of a source of this size.
+    pub fn of(args: &SweepArgs, source_size: u64) -> Result<Plan, Failure> {
+        let lens: Option<Vec<u64>> = (!args.len.is_empty()).then(|| {
+            let mut lens: Vec<u64> = args.len.iter().map(|l| in_bytes(*l, source_size)).collect();
+            lens.sort_unstable();
+            lens.dedup();
+            lens
+        });
+        let asked = Asked {
+            paths: unique(&args.paths),
+            allocators: unique(&args.allocators),
+            dst: args.dst.clone(),
+            src: args.src.clone(),
+            lens,
+            rounds: args.rounds,
+            default_rounds: ROUNDS,
+            source_size,
+            natural: BTreeMap::new(),
+        };
+        if args.pages == PageKind::Reserved && asked.allocators != [Allocator::Pages] {
+            return Err(Failure::line("--pages hugetlb goes with --allocators pages only: malloc takes no such pages"));
+        }
+        let cells = asked.dst.all().len() * asked.src.as_ref().map_or(1, |s| s.all().len());
+        if cells > MOST_CELLS {
+            return Err(Failure::line(format!(
+                "--dst and --src make {cells} cells a length; at most {MOST_CELLS} are sampled (give a step, such as \
+                 0x0-0x1000:0x10)"
+            )));
+        }
+        let seed = args.seed.unwrap_or_else(seed_from_clock);
+        let options = resolved(args, &asked);
+        Ok(Plan { asked, options, seed })
+    }
+
+    /// The command line's defaults.
+    pub fn usual(source_size: u64, seed: u64) -> Plan {
+        let asked = Asked {
+            paths: vec![PathName::Read],
+            allocators: vec![Allocator::Glibc, Allocator::Jemalloc, Allocator::Mimalloc],
+            dst: crate::sweep::Offsets::circle(),
+            src: None,
+            lens: None,
+            rounds: None,
+            default_rounds: ROUNDS,
+            source_size,
+            natural: BTreeMap::new(),
+        };
+        let len = asked.short_lens().into_iter().chain(asked.long_lens()).collect();
+        let options = Options {
+            paths: asked.paths.clone(),
+            allocators: asked.allocators.clone(),
+            len,
+            rounds: ROUNDS,
+            ..Options::default()
+        };
+        Plan { asked, options, seed }
+    }
+}
+
+/// The most cells of one sweep: an hour of 64 KiB copies, and a report that still loads.
+const MOST_CELLS: usize = 1 << 18;
+
+fn in_bytes(len: Length, source_size: u64) -> u64 {
+    match len {
+        Length::Bytes(bytes) => bytes,
+        Length::File => source_size,
+    }
+}
+
+/// Each once, in the order given.
+fn unique<T: Copy + PartialEq>(words: &[T]) -> Vec<T> {
+    let mut once = Vec::new();
+    words.iter().for_each(|w| if !once.contains(w) { once.push(*w) });
+    once
+}
+
+fn seed_from_clock() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    // 53 bits: exact in every JSON reader
+    (now.as_nanos() as u64) & ((1 << 53) - 1)
+}
+
+/// Every option as it was really used.
+fn resolved(args: &SweepArgs, asked: &Asked) -> Options {
+    Options {
+        file: args.file.as_ref().map(|_| "<file>".into()),
+        paths: asked.paths.clone(),
+        allocators: asked.allocators.clone(),
+        dst: asked.dst.to_string(),
+        src: asked.src.as_ref().map_or("0x0".into(), ToString::to_string),
+        len: asked.short_lens().into_iter().chain(asked.long_lens()).collect(),
+        rounds: args.rounds.unwrap_or(ROUNDS),
+        time_s: args.time,
+        cpu: args.cpu,
+        pages: page_kind(args.pages).word().into(),
+        first_touch: args.first_touch,
+        affected_at: args.affected_at,
+        simulate: args.simulate.clone(),
+    }
+}
+
+fn page_kind(pages: PageKind) -> allocator::PageKind {
+    match pages {
+        PageKind::Small => allocator::PageKind::Small,
+        PageKind::Transparent => allocator::PageKind::Transparent,
+        PageKind::Reserved => allocator::PageKind::Reserved,
+    }
+}
+
+/// A report before anything was measured.
+pub fn fresh_report(host: Host, options: Options, seed: u64) -> Report {
+    Report {
+        schema: Schema::report(),
+        tool: Tool::this(),
+        recorded_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        run: RunInfo {
+            command: "sweep".into(),
+            options,
+            shuffle: SHUFFLE.into(),
+            seed,
+            duration_s: 0.0,
+            complete: false,
+            stopped_by: None,
+        },
+        runs: vec![],
+        source: None,
+        host,
+        cells: vec![],
+        skipped: vec![],
+        placements: vec![],
+        noise: Noise::default(),
+        verdict: Verdict::default(),
+        remedies: vec![],
+        colours: None,
+        pmu: None,
+    }
+}
+
+/// Sweeps this machine.
+pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Option<Stop>), Failure> {
+    let cpu = pin(args.cpu)?;
+    let source = match &args.file {
+        Some(file) => Source::open(file),
+        None => Source::own(grid::WHOLE),
+    }
+    .map_err(Failure::line)?;
+    let Plan { mut asked, options, seed } = Plan::of(args, source.size())?;
+    fits(&asked, &source)?;
+    let span = asked.longest().max(grid::WHOLE).min(source.size());
+    asked.source_size = span;
+    let resident_before = known(source.resident(span));
+    source.fault_in(span).map_err(Failure::line)?;
+    let mut report = fresh_report(facts(cpu), options, seed);
+    report.placements = placements(&asked, &mut report.skipped)?;
+    asked.natural = natural_of(&report.placements);
+    let mut machine = machine(args, &mut asked, &source, &mut report.skipped)?;
+    report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
+    let watch = disturbance::Watch::start();
+    let began = Instant::now();
+    let budget = Duration::from_secs_f64(args.time.unwrap_or(USUAL_SECONDS).min(1e9));
+    let (stop, _) = record(&mut report, &mut machine, &asked, budget, watcher);
+    report.run.duration_s = began.elapsed().as_secs_f64();
+    note(&mut report.noise, watch.stop());
+    report.source = Some(crate::report::Source {
+        kind: source.kind().into(),
+        size: source.size(),
+        fs_type: source.fs_type(),
+        resident_before,
+        resident_after: known(source.resident(span)),
+        changed: source.changed(),
+    });
+    Ok((report, stop))
+}
+
+/// Pins to the CPU asked for, or to the last one allowed: the first ones serve most interrupts.
+fn pin(wanted: Option<u32>) -> Result<u32, Failure> {
+    let allowed = sys::cpu::allowed().map_err(|e| Failure::line(format!("cannot tell the CPUs allowed: {e}")))?;
+    let cpu = match wanted {
+        Some(cpu) if !allowed.contains(&cpu) => {
+            let list: Vec<String> = allowed.iter().map(u32::to_string).collect();
+            return Err(Failure::line(format!("CPU {cpu} is not allowed here (--cpu may be {})", list.join(", "))));
+        }
+        Some(cpu) => cpu,
+        None => allowed.last().copied().unwrap_or(0),
+    };
+    sys::cpu::pin(cpu).map_err(|e| Failure::line(format!("cannot pin to CPU {cpu}: {e}")))?;
+    Ok(cpu)
+}
+
+/// Whether the file is long enough for what was asked.
+fn fits(asked: &Asked, source: &Source) -> Result<(), Failure> {
+    let needed = asked.longest();
+    if needed <= source.size() {
+        return Ok(());
+    }
+    Err(Failure::line(format!(
+        "the file holds {}, and copies of {} were asked for (choose shorter ones with --len, or omit --file and \
+         fsprobe makes its own)",
+        grid::size(source.size()),
+        grid::size(needed)
+    )))
+}
+
+fn known(fact: Fact<bool>) -> Option<bool> {
+    match fact {
+        Fact::Known(value) => Some(value),
+        Fact::Unknown(_) => None,
+    }
+}
+
+/// The machine's facts, with the CPU that was chosen.
+fn facts(cpu: u32) -> Host {
+    let mut host = host::gather(true);
+    host.cpu_pinned = Some(cpu);
+    host
+}
+
+/// Where the allocators put buffers on their own, asked in rising lengths and before any pool is made.
+fn placements(asked: &Asked, skipped: &mut Vec<Skipped>) -> Result<Vec<Placement>, Failure> {
+    let mut lens: Vec<u64> = asked.short_lens().into_iter().chain(asked.long_lens()).collect();
+    lens.sort_unstable();
+    let mut placements = Vec::new();
+    for allocator in &asked.allocators {
+        for len in &lens {
+            match allocator::natural(*allocator, *len as usize, NATURAL) {
+                Ok(offsets) => placements.push(Placement {
+                    allocator: *allocator,
+                    len: *len,
+                    how: "malloc, fresh".into(),
+                    process: 0,
+                    offsets,
+                }),
+                // a missing allocator is reported once its pool is opened
+                Err(AllocatorError::Absent { .. }) => {}
+                Err(error) => skipped.push(Skipped {
+                    path: asked.paths[0],
+                    allocator: Some(*allocator),
+                    reason: format!("no natural offsets at {}: {error}", grid::size(*len)),
+                }),
+            }
+        }
+    }
+    Ok(placements)
+}
+
+/// Natural offsets by allocator and length, each once.
+pub fn natural_of(placements: &[Placement]) -> BTreeMap<(Allocator, u64), Vec<u16>> {
+    let mut natural: BTreeMap<(Allocator, u64), Vec<u16>> = BTreeMap::new();
+    for placement in placements {
+        let offsets = natural.entry((placement.allocator, placement.len)).or_default();
+        placement.offsets.iter().for_each(|o| if !offsets.contains(o) { offsets.push(*o) });
+    }
+    natural
+}
+
+/// Opens pools and paths; an allocator or a path that is not to be had is left out with its reason, and
+/// so are long copies by default where memory is short.
+fn machine(args: &SweepArgs, asked: &mut Asked, source: &Source, skipped: &mut Vec<Skipped>) -> Result<Machine, Failure> {
+    let pools = match pools(args, asked, skipped) {
+        Err(error @ AllocatorError::Memory { .. }) if args.len.is_empty() && asked.longest() > grid::FINE => {
+            let reason = format!("{} left out: {error}", grid::size(asked.longest()));
+            skipped.extend(asked.paths.iter().map(|p| Skipped { path: *p, allocator: None, reason: reason.clone() }));
+            asked.source_size = asked.source_size.min(crate::sweep::LONG - 1);
+            pools(args, asked, skipped)
+        }
+        other => other,
+    }
+    .map_err(Failure::line)?;
+    let mut paths = Vec::new();
+    for name in &asked.paths {
+        match path::open(*name, source) {
+            Ok(path) => paths.push(path),
+            Err(reason) => skipped.push(Skipped { path: *name, allocator: None, reason }),
+        }
+    }
+    asked.allocators.retain(|a| pools.iter().any(|p| p.allocator() == *a));
+    asked.paths.retain(|p| paths.iter().any(|path| path.name() == *p));
+    if asked.allocators.is_empty() || asked.paths.is_empty() {
+        let reasons: Vec<String> = skipped.iter().map(|s| s.reason.clone()).collect();
+        return Err(Failure::line(format!("nothing is left to measure: {}", reasons.join("; "))));
+    }
+    Ok(Machine { pools, paths, clock: Box::new(RealClock), source_size: asked.source_size })
+}
+
+fn pools(args: &SweepArgs, asked: &Asked, skipped: &mut Vec<Skipped>) -> Result<Vec<Box<dyn Pool>>, AllocatorError> {
+    let spec = PoolSpec {
+        max_len: asked.longest() as usize,
+        slack_pages: POOL_PAGES,
+        pages: page_kind(args.pages),
+        first_touch: args.first_touch,
+    };
+    let mut pools = Vec::new();
+    for allocator in &asked.allocators {
+        match allocator::open(*allocator, &spec) {
+            Ok(pool) => pools.push(pool),
+            Err(AllocatorError::Absent { reason, .. }) => skipped.push(Skipped {
+                path: asked.paths[0],
+                allocator: Some(*allocator),
+                reason,
+            }),
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(pools)
+}
+
+struct RealClock;
+
+impl Clock for RealClock {
+    fn precision_ns(&self) -> u64 {
+        sys::clock::precision_ns()
+    }
+
+    fn chain_ns(&mut self) -> u64 {
+        sys::clock::chain_ns()
+    }
+}
+
+fn note(noise: &mut Noise, seen: disturbance::Disturbance) {
+    noise.context_switches = seen.context_switches;
+    noise.page_faults = seen.page_faults;
+    noise.steal_ns = seen.steal_ns;
+    noise.throttled = seen.throttled;
+    noise.frequency_khz = seen.frequency_khz;
+}

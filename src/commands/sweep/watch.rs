@@ -1,0 +1,73 @@
+//! Progress on stderr, Ctrl-C, and the end of the time given.
+
+use super::USUAL_SECONDS;
+use crate::cli::SweepArgs;
+use crate::sweep::{Stop, Watcher};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Watches a sweep.
+pub struct Watch {
+    signal: Arc<AtomicUsize>,
+    deadline: Option<Instant>,
+    bar: ProgressBar,
+}
+
+impl Watch {
+    /// Installs the signal handlers and, on a terminal, a progress bar. A second Ctrl-C ends at once.
+    pub fn new(args: &SweepArgs) -> std::io::Result<Watch> {
+        let signal = Arc::new(AtomicUsize::new(0));
+        let again = Arc::new(AtomicBool::new(false));
+        for number in [SIGINT, SIGTERM] {
+            flag::register_conditional_shutdown(number, 130, again.clone())?;
+            flag::register(number, again.clone())?;
+            flag::register_usize(number, signal.clone(), number as usize)?;
+        }
+        let shown = !args.quiet && std::io::stderr().is_terminal();
+        let bar = match shown {
+            true => ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8)),
+            false => ProgressBar::hidden(),
+        };
+        if shown {
+            let seconds = args.time.unwrap_or(USUAL_SECONDS);
+            eprintln!("fsprobe: measuring for up to {seconds:.0} s (Ctrl-C keeps what was measured)");
+        }
+        let style = ProgressStyle::with_template("{msg:34} {bar:28} {percent:>3} % {eta:>4}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let deadline = args.time.map(|s| Instant::now() + Duration::from_secs_f64(s.min(1e9)));
+        Ok(Watch { signal, deadline, bar })
+    }
+
+    /// Removes the progress bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Watcher for Watch {
+    fn begin(&mut self, label: &str, expected_ns: u64) {
+        self.bar.reset();
+        self.bar.set_length(expected_ns.max(1));
+        self.bar.set_message(label.to_owned());
+    }
+
+    fn advance(&mut self, expected_ns: u64) {
+        if !self.bar.is_hidden() {
+            self.bar.inc(expected_ns);
+        }
+    }
+
+    fn stop(&mut self) -> Option<Stop> {
+        match self.signal.load(Ordering::Relaxed) as i32 {
+            SIGINT => return Some(Stop::Signal("SIGINT")),
+            SIGTERM => return Some(Stop::Signal("SIGTERM")),
+            _ => {}
+        }
+        self.deadline.filter(|end| Instant::now() >= *end).map(|_| Stop::Time)
+    }
+}

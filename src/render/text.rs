@@ -15,7 +15,15 @@ pub(crate) fn paragraph(label: &str, text: &str, width: usize) -> String {
         .subsequent_indent(&indent)
         .word_separator(WordSeparator::AsciiSpace)
         .word_splitter(WordSplitter::NoHyphenation);
-    let mut lines = textwrap::wrap(&printable(text, LONGEST), options).join("\n");
+    // no text holds a no-break space once it is printable, so it can stand for the spaces to be kept
+    let units = ["B", "KiB", "MiB", "GiB", "GB/s", "s", "GHz"];
+    let mut text = printable(text, LONGEST);
+    for unit in units {
+        for end in [" ", ",", ";", ".", ")", ":"] {
+            text = text.replace(&format!(" {unit}{end}"), &format!("{GLUE}{unit}{end}"));
+        }
+    }
+    let mut lines = textwrap::wrap(&text, options).join("\n").replace(GLUE, " ");
     lines.push('\n');
     lines
 }
@@ -31,6 +39,9 @@ pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
         }
     }
 }
+
+/// Keeps a number and its unit on one line.
+const GLUE: &str = "\u{a0}";
 
 /// How a stretch of text stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Bands in words: where, on which axis, how much slower.
 
-use crate::render::number::{bytes, gigabytes, offset, on_circle, span, times};
+use crate::render::number::{bytes, gigabytes, offset, on_circle, span, three, times};
 use crate::render::text::listed;
 use crate::report::{Allocator, Axis, Band, Depth, PAGE, PathName, PathVerdict, Report, Scan};
 use std::collections::BTreeSet;
@@ -57,11 +57,11 @@ impl Found<'_> {
         let [low, high] = [at[0].1.slowdown, at[at.len() - 1].1.slowdown].map(times);
         let factor = if low == high { high } else { format!("{low} to {high}") };
         format!(
-            "{factor} slower at {} ({} instead of {} GB/s, {:+.0} ns per KiB)",
+            "{factor} slower at {} ({} instead of {} GB/s, {} ns per KiB)",
             bytes(len),
             gigabytes(band.bytes_per_s),
             gigabytes(verdict.baseline_bytes_per_s),
-            band.penalty_ns_per_kib
+            signed(band.penalty_ns_per_kib)
         )
     }
 
@@ -80,6 +80,12 @@ impl Found<'_> {
             _ => format!(", with {} only", listed(&names)),
         }
     }
+}
+
+/// A penalty with its sign.
+fn signed(value: f64) -> String {
+    let plus = if value >= 0.0 { "+" } else { "" };
+    format!("{plus}{}", three(value))
 }
 
 /// Where the band lies, as a clause: `when the destination lies 1 to 15 bytes past its source, modulo
@@ -132,11 +138,11 @@ fn apart(from: u16, to: u16) -> String {
 /// How sure the edges are, where they are not exact.
 fn edges(band: &Band) -> String {
     let range = |name: &str, range: Option<[u16; 2]>| {
-        range.map(|[low, high]| format!("{name} between {} and {}", offset(on_circle(low)), offset(on_circle(high))))
+        range.map(|[low, high]| format!("{name} lies between {} and {}", offset(on_circle(low)), offset(on_circle(high))))
     };
     let unsure: Vec<String> =
-        [range("it begins", band.from_range), range("it ends", band.to_range)].into_iter().flatten().collect();
-    if unsure.is_empty() { String::new() } else { format!(", {}", listed(&unsure)) }
+        [range("its first offset", band.from_range), range("its last", band.to_range)].into_iter().flatten().collect();
+    if unsure.is_empty() { String::new() } else { format!(" — {} —", listed(&unsure)) }
 }
 
 #[cfg(test)]

@@ -69,6 +69,23 @@ impl Column {
         self.throughput_at(self.measured(row))
     }
 
+    /// Bytes per second at the natural offsets, each as likely as the others: by their mean time.
+    pub fn natural_throughput(&self) -> Option<f64> {
+        let each = self.natural.iter().filter_map(|o| self.throughput_at(std::iter::once(*o)));
+        let (count, times) = each.fold((0.0, 0.0), |(count, times), speed| (count + 1.0, times + 1.0 / speed));
+        (count > 0.0).then(|| count / times)
+    }
+
+    /// Whether any measured offset lies in a band.
+    pub fn has_slow_places(&self) -> bool {
+        self.samples.keys().any(|o| self.band_at(*o).is_some())
+    }
+
+    /// How many offsets were measured.
+    pub fn places(&self) -> usize {
+        self.samples.len()
+    }
+
     /// Bytes per second over some offsets.
     pub fn throughput_at(&self, offsets: impl Iterator<Item = u16>) -> Option<f64> {
         let ns: Vec<f64> = offsets.filter_map(|o| self.samples.get(&o)).flatten().copied().collect();

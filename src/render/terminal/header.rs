@@ -27,7 +27,8 @@ fn simulated(report: &Report, style: Style) -> Option<String> {
     let model = fact(report.host.simulated.model()?);
     let text = format!("SIMULATED: {model} — nothing below was measured on this machine");
     let text = paragraph("", &text, style.width);
-    Some(if style.colour { paint(text.trim_end(), Paint::Yellow) + "\n" } else { text })
+    let text = text.trim_end();
+    Some(format!("{}\n\n", if style.colour { paint(text, Paint::Yellow) } else { text.into() }))
 }
 
 fn cpu(host: &Host) -> String {
@@ -40,7 +41,7 @@ fn cpu(host: &Host) -> String {
         Some(revisions) => fact(&revisions.join(" and ")),
     };
     format!(
-        "{brand} ({}), {architecture}: family {:#x}, model {:#x}, stepping {}, signature {}; microcode {microcode}",
+        "{brand}, {architecture} ({}, family {:#x}, model {:#x}, stepping {}, {}); microcode {microcode}",
         fact(&cpu.vendor),
         cpu.family,
         cpu.model,
@@ -71,23 +72,23 @@ fn kernel(host: &Host) -> String {
     let routine = routine.map_or_else(|| unknown(host, "kernel.copy_routine"), fact);
     let under = match &host.hypervisor {
         Some(name) => format!("under {}", fact(name)),
-        None if host.unknown.contains_key("hypervisor") => format!("hypervisor {}", unknown(host, "hypervisor")),
-        None => "no hypervisor".into(),
+        None if host.unknown.contains_key("hypervisor") => format!("under a hypervisor {}", unknown(host, "hypervisor")),
+        None => "on bare metal".into(),
     };
-    format!("{}, {under}; copies to user space with {routine}", fact(&host.kernel.release))
+    format!("{} {under}; copies with {routine}", fact(&host.kernel.release))
 }
 
 fn libc(host: &Host) -> String {
     let libc = &host.libc;
     let version = libc.version.as_deref().map_or_else(|| unknown(host, "libc.version"), fact);
-    let package = libc.package.as_deref().map(|p| format!(" (package {})", fact(p))).unwrap_or_default();
+    let package = libc.package.as_deref().map(|p| format!(" ({})", fact(p))).unwrap_or_default();
     let window = match (libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold) {
         (Some(start), Some(stop)) if stop.saturating_sub(start) > 1 => {
-            format!("memcpy uses rep movsb from {} to {}", bytes(start + 1), bytes(stop - 1))
+            format!("memcpy: rep movsb for {} to {}", bytes(start + 1), bytes(stop - 1))
         }
-        (Some(_), Some(_)) => "memcpy never uses rep movsb".into(),
+        (Some(_), Some(_)) => "memcpy: never rep movsb".into(),
         (Some(start), None) => format!(
-            "memcpy uses rep movsb above {}, up to {}",
+            "memcpy: rep movsb above {}, up to {}",
             bytes(start),
             unknown(host, "libc.rep_movsb_stop_threshold")
         ),
@@ -98,14 +99,15 @@ fn libc(host: &Host) -> String {
 
 fn run(report: &Report) -> String {
     let pinned = match report.host.cpu_pinned {
-        Some(cpu) => format!("on CPU {cpu}"),
-        None => "on no fixed CPU".into(),
+        Some(cpu) => format!("CPU {cpu}"),
+        None => "no fixed CPU".into(),
     };
-    let mut text = format!("{} {pinned}, {} s", fact(&report.run.command), three(report.run.duration_s));
+    let mut text = fact(&report.run.command);
     if let Some(source) = &report.source {
-        let fs = source.fs_type.as_deref().map(|f| format!(" on {}", fact(f))).unwrap_or_default();
-        text += &format!(", reading {}{fs}", bytes(source.size));
+        let fs = source.fs_type.as_deref().map(|f| format!(" ({})", fact(f))).unwrap_or_default();
+        text += &format!(" of {}{fs}", bytes(source.size));
     }
+    text += &format!(", {pinned}, {} s", three(report.run.duration_s));
     let options = &report.run.options;
     if options.pages != "4k" {
         text += &format!(", pages {}", fact(&options.pages));
@@ -113,7 +115,7 @@ fn run(report: &Report) -> String {
     if options.first_touch {
         text += ", into fresh pages (page faults included)";
     }
-    text + &format!("; recorded {}", fact(&report.recorded_at))
+    text + &format!(", {}", fact(&report.recorded_at))
 }
 
 fn fact(text: &str) -> String {

@@ -3,7 +3,7 @@
 use super::Style;
 use super::column::{Column, Slow};
 use super::rows::{Row, Which, rows};
-use super::scanline::Scanline;
+use super::scanline::{SWEPT, Scanline};
 use crate::render::number::{bytes, counted, gigabytes, offset, times_briefly};
 use crate::render::text::{Paint, paint, paragraph};
 use crate::report::{Depth, PathName, Report, Scan};
@@ -12,10 +12,8 @@ use std::collections::BTreeSet;
 
 /// From this length on a column belongs to the first matrix; shorter copies follow in their own.
 const LONG: u64 = 16 << 10;
-/// A path with fewer sources than this at one destination was not swept over its sources: the few are
-/// the crossed cells that tell a band's axis.
-const SWEPT: usize = 16;
-/// Below this, an aligned offset inside a band is a hole in it: bands do not split there.
+/// Below this, a row inside a band is a hole in it and not marked: bands do not split at aligned
+/// offsets, and the edges of mild ones are approximate.
 const HOLE: f64 = 1.15;
 
 /// The matrices of every copy path in the report, and what their marks mean.
@@ -26,14 +24,14 @@ pub fn matrices(report: &Report, style: Style) -> String {
     }
     let mut out: Vec<String> = Vec::new();
     for path in paths {
-        if let Some((line, lines)) = Scanline::fullest(report, path, Scan::Dst, 1) {
+        if let Some((line, lines)) = Scanline::fullest(report, path, Scan::Dst) {
             out.extend(of_line(report, line, style));
-            if lines > 2 * SWEPT {
-                let text = format!("{lines} source offsets were measured; shown is {}.", offset(line.held));
+            if lines > 1 {
+                let text = format!("{path} was swept at {lines} source offsets; shown is {}.", offset(line.held));
                 out.push(paragraph("", &text, style.width));
             }
         }
-        if let Some((line, _)) = Scanline::fullest(report, path, Scan::Src, SWEPT) {
+        if let Some((line, 1..)) = Scanline::fullest(report, path, Scan::Src) {
             out.extend(source_sweep(report, line, style));
         }
     }
@@ -43,7 +41,10 @@ pub fn matrices(report: &Report, style: Style) -> String {
 
 /// The matrices of one line: as many lengths side by side as fit.
 fn of_line(report: &Report, line: Scanline, style: Style) -> Vec<String> {
-    let mut left: Vec<Column> = Column::all(report, line);
+    side_by_side(Column::all(report, line), line, style)
+}
+
+fn side_by_side(mut left: Vec<Column>, line: Scanline, style: Style) -> Vec<String> {
     left.sort_by_key(|c| (c.len < LONG, c.len, c.allocator));
     let mut out = Vec::new();
     while !left.is_empty() {
@@ -138,9 +139,16 @@ impl Value {
     /// At the offsets that the allocator returned on its own.
     fn natural(column: &Column) -> Value {
         let aligned = column.natural.iter().all(|o| Row::is_aligned(*o));
-        let bands: Option<Vec<Slow>> = column.natural.iter().map(|o| column.band_at(*o)).collect();
-        let band = bands.and_then(|b| b.first().copied());
-        Value::new(column, column.throughput_at(column.natural.iter().copied()), aligned, band)
+        let bands: Vec<Slow> = column.natural.iter().filter_map(|o| column.band_at(*o)).collect();
+        let all = bands.len() == column.natural.len();
+        let band = bands.first().filter(|_| all).copied();
+        let value = Value::new(column, column.natural_throughput(), aligned, band);
+        match bands.iter().filter(|b| b.depth == Depth::Deep).count() {
+            deep if deep > 0 && !all => {
+                Value { mark: format!("!{deep}/{}", column.natural.len()), depth: Some(Depth::Deep), ..value }
+            }
+            _ => value,
+        }
     }
 
     fn new(column: &Column, throughput: Option<f64>, aligned: bool, band: Option<Slow>) -> Value {
@@ -148,7 +156,7 @@ impl Value {
             return Value { throughput: "·".into(), mark: String::new(), depth: None };
         };
         let slow = band.map(|band| (column.slowdown(throughput, aligned, band), band.depth));
-        let slow = slow.filter(|(factor, _)| !aligned || *factor >= HOLE);
+        let slow = slow.filter(|(factor, depth)| *factor >= HOLE || (*depth == Depth::Deep && !aligned));
         let mark = |(factor, depth): &(f64, Depth)| format!("{}{}", sign(*depth), times_briefly(*factor));
         Value {
             throughput: gigabytes(throughput),
@@ -182,22 +190,21 @@ fn align(rows: Vec<Vec<Value>>) -> Vec<Vec<Cell>> {
     rows.iter().map(|row| row.iter().zip(&marks).map(|(v, w)| cell(v, *w)).collect()).collect()
 }
 
-/// The second line of the natural row: which offsets, and how many of them are slow.
+/// The second line of the natural row: which offset, or how many.
 fn natural_places(column: &Column) -> Cell {
-    let slow = column.natural.iter().filter(|o| column.band_at(**o).is_some_and(|b| b.depth == Depth::Deep)).count();
     Cell::new(match column.natural.len() {
         0 => String::new(),
         1 => column.natural.iter().map(|o| format!("@{}", offset(*o))).collect(),
-        count if slow > 0 => format!("@{count}, {slow} slow"),
         count => format!("@{}", counted(count as u64, "offset")),
     })
 }
 
-/// A sweep over sources: a matrix where a band shows in it, else one line.
+/// A sweep over sources: a matrix where a band lies in it, else one line.
 fn source_sweep(report: &Report, line: Scanline, style: Style) -> Vec<String> {
-    let columns = Column::all(report, line);
-    if columns.iter().any(|c| !c.bands.is_empty()) {
-        return of_line(report, line, style);
+    let mut columns = Column::all(report, line);
+    columns.retain(|c| c.places() >= SWEPT);
+    if columns.iter().any(Column::has_slow_places) {
+        return side_by_side(columns, line, style);
     }
     let whole = Row { from: 0, to: crate::report::PAGE - 1, which: Which::All };
     let Some(range) = whole.label(&columns) else { return vec![] };
@@ -212,14 +219,15 @@ fn source_sweep(report: &Report, line: Scanline, style: Style) -> Vec<String> {
 
 /// What the signs that occur mean.
 fn legend(shown: &[String], style: Style) -> Option<String> {
-    let occurs = |sign: &str| shown.iter().any(|t| t.contains(sign));
+    let occurs = |is: &dyn Fn(&str) -> bool| shown.iter().flat_map(|t| t.split_whitespace()).any(is);
     let signs = [
-        (" !", "!7.3x: deep band, that many times slower"),
-        (" ~", "~1.3x: mild band"),
-        ("natural", "natural: where the allocator puts buffers on its own"),
-        ("*", "*: multiples of 0x20 only, left out of the row above"),
-        ("·", "·: not measured"),
+        (occurs(&|w| w.contains('!') && w.contains('x')), "!7.3x: deep band, that many times slower"),
+        (occurs(&|w| w.contains('~')), "~1.3x: mild band"),
+        (occurs(&|w| w.contains('!') && w.contains('/')), "!4/8: so many of the offsets in a deep band"),
+        (occurs(&|w| w == "natural"), "natural: where the allocator itself puts buffers"),
+        (occurs(&|w| w.ends_with('*')), "*: multiples of 0x20 only, left out of the row above"),
+        (occurs(&|w| w == "·"), "·: not measured"),
     ];
-    let meant: Vec<&str> = signs.into_iter().filter(|(sign, _)| occurs(sign)).map(|(_, text)| text).collect();
+    let meant: Vec<&str> = signs.into_iter().filter(|(occurs, _)| *occurs).map(|(_, text)| text).collect();
     (!meant.is_empty()).then(|| paragraph("", &meant.join("; "), style.width))
 }

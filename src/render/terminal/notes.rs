@@ -43,7 +43,7 @@ fn disturbed(report: &Report) -> Option<String> {
     let told = [
         count(noise.context_switches, "involuntary context switch"),
         count(noise.page_faults, "page fault"),
-        steal.map(|ns| format!("{} ms stolen by the hypervisor", three(ns as f64 / 1e6))),
+        steal.map(|ns| format!("{} s stolen by the hypervisor", three(ns as f64 / 1e9))),
         count(noise.throttled, "throttled period"),
         frequency.map(|[before, after]| format!("the clock went from {} to {} GHz", ghz(before), ghz(after))),
         count(Some(noise.lost), "lost sample"),

@@ -55,7 +55,7 @@ impl Row {
     pub fn label(self, columns: &[Column]) -> Option<String> {
         let from = columns.iter().filter_map(|c| c.measured(self).min()).min()?;
         let to = columns.iter().filter_map(|c| c.measured(self).max()).max()?;
-        let star = if self.which == Which::Aligned && from != to { "*" } else { "" };
+        let star = if self.which == Which::Aligned { "*" } else { "" };
         Some(format!("{}{star}", span(from, to)))
     }
 }

@@ -19,6 +19,9 @@ impl Interval {
     }
 }
 
+/// A line with fewer places than this was not swept: the few are the crossed cells that tell an axis.
+pub const SWEPT: usize = 16;
+
 /// Cells of one path whose `scan` side varies while the other stays at `held`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scanline {
@@ -53,16 +56,16 @@ impl Scanline {
         }
     }
 
-    /// The line along which `scan` varies at the most places (0x000 held, where that is as good), and
-    /// how many such lines there are; a line has at least `least` places.
-    pub fn fullest(report: &Report, path: PathName, scan: Scan, least: usize) -> Option<(Self, usize)> {
+    /// The line along which `scan` varies at the most places (the lowest offset held, where several are
+    /// as good), and how many lines were swept.
+    pub fn fullest(report: &Report, path: PathName, scan: Scan) -> Option<(Self, usize)> {
         let mut places: BTreeMap<u16, BTreeSet<u16>> = BTreeMap::new();
         for (varied, held) in report.cells.iter().filter(|c| c.path == path).filter_map(|c| sides(c, scan)) {
             places.entry(held).or_default().insert(varied);
         }
-        places.retain(|_, varied| varied.len() >= least);
         let held = *places.iter().max_by_key(|(held, v)| (v.len(), std::cmp::Reverse(**held)))?.0;
-        Some((Scanline { path, scan, held }, places.len()))
+        let swept = places.values().filter(|varied| varied.len() >= SWEPT).count();
+        Some((Scanline { path, scan, held }, swept))
     }
 }
 

@@ -4,7 +4,7 @@ use super::Style;
 use super::bands::{Found, found, whereabouts};
 use crate::render::number::{bytes, gigabytes, on_circle, span, times};
 use crate::render::text::{Paint, listed, paint, paragraph};
-use crate::report::{Depth, PathName, Report, State, printable};
+use crate::report::{Axis, Depth, PathName, Report, State, printable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More bands than this in one path are counted, not told.
@@ -69,7 +69,7 @@ fn on_path(report: &Report, path: PathName) -> Vec<String> {
 fn deep_band(report: &Report, path: PathName, found: &Found) -> String {
     let doubt = if found.is_confirmed() { "" } else { " Fresh rounds did not confirm this." };
     let [place, cost, owners] = [whereabouts(found.band()), found.cost(), found.owners(report)];
-    format!("{path} is slow {place}: {cost}{owners}.{doubt}")
+    format!("{path} is slow {place}: {cost}{owners}.{doubt}").replace(" —:", ":")
 }
 
 /// A path without a deep band: at which speed, and whether that is an answer.
@@ -108,10 +108,13 @@ fn reasons(report: &Report) -> Option<String> {
     (unsettled && !reasons.is_empty()).then(|| format!("Why not settled: {}", reasons.join(" ")))
 }
 
-/// The text with a full stop.
+/// The text as a sentence: a capital letter, a full stop.
 fn sentence(text: &str) -> String {
     let text = text.trim();
-    if text.ends_with(['.', '!', '?', '…']) { text.into() } else { format!("{text}.") }
+    let stop = if text.ends_with(['.', '!', '?', '…']) { "" } else { "." };
+    let mut rest = text.chars();
+    let first: String = rest.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}{stop}", rest.as_str())
 }
 
 /// What this CPU is, and which published signature the bands match.
@@ -127,14 +130,14 @@ fn this_cpu(report: &Report) -> String {
         Some(name) => printable(name, 60),
         None => format!("CPU of family {:#x}, model {:#x}", cpu.family, cpu.model),
     };
-    let subject = if report.is_simulated() { "The CPU told" } else { "This CPU" };
+    let subject = if report.is_simulated() { "The model stands for" } else { "This CPU is" };
     let matches = match (&report.verdict.signature, report.verdict.state) {
         (Some(signature), _) => format!("; what was found matches {}", printable(signature, 200)),
         (None, State::Affected) => "; what was found matches no published signature".into(),
         (None, _) => String::new(),
     };
     let name = name.strip_prefix(&format!("{vendor} ")).unwrap_or(&name);
-    sentence(&format!("{subject} is {} {vendor} {name}{matches}", article(&vendor)))
+    sentence(&format!("{subject} {} {vendor} {name}{matches}", article(&vendor)))
 }
 
 fn article(word: &str) -> &'static str {
@@ -153,15 +156,18 @@ fn mild(report: &Report, path: PathName) -> Option<String> {
             for [low, high] in at.filter_map(|b| b.spread) {
                 spread = Some(spread.map_or([low, high], |[l, h]| [l.min(low), h.max(high)]));
             }
-            let place = span(on_circle(found.band().from), on_circle(found.band().to));
+            let band = found.band();
+            let axis = band.axis.filter(|a| *a != Axis::Mixed).map_or(band.scan.word(), Axis::word);
+            let place = format!("{axis} {}", span(on_circle(band.from), on_circle(band.to)));
             by_len.entry(len).or_default().push(format!("{} at {place}", times(most)));
         }
     }
-    let by_len: Vec<String> = by_len.into_iter().map(|(len, bands)| format!("{}: {}", bytes(len), few(bands))).collect();
-    let spread = spread.map(|[low, high]| format!(" Single places range from {} to {}.", times(low), times(high)));
+    let by_len = by_len.into_iter().map(|(len, bands)| format!("{} for {}", few(bands), bytes(len)));
+    let by_len: Vec<String> = by_len.collect();
+    let spread = spread.map(|[low, high]| format!("; single samples range from {} to {}", times(low), times(high)));
     (!by_len.is_empty()).then(|| {
-        let which = "Mild bands, which decide nothing and whose edges are approximate";
-        format!("{which} ({path}) — {}.{}", by_len.join("; "), spread.unwrap_or_default())
+        let told = by_len.join("; ");
+        format!("Milder, deciding nothing, with approximate edges: {path} {told}{}.", spread.unwrap_or_default())
     })
 }
 
@@ -183,6 +189,6 @@ fn misalignment(report: &Report) -> Option<String> {
     }
     let most: Vec<String> = most.iter().rev().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
     (!most.is_empty()).then(|| {
-        format!("Apart from that, any destination off a multiple of 0x020 costs up to {}: plain misalignment, not the anomaly.", few(most))
+        format!("Apart from that, any destination off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.", few(most))
     })
 }

@@ -1,1 +1,8 @@
-//! render
+//! What people see, made from a report alone.
+//!
+//! Every renderer is a pure function of a [`crate::report::Report`]: it may use nothing but `report`,
+//! measures nothing and asks the machine nothing.
+
+mod number;
+pub mod terminal;
+mod text;

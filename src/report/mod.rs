@@ -9,6 +9,7 @@ mod cell;
 mod file;
 mod host;
 mod options;
+mod printable;
 mod verdict;
 mod words;
 
@@ -16,6 +17,7 @@ pub use cell::{Cell, CellSpec, Control, Floor, Noise, Placement, RoundPages, Run
 pub use file::{LoadError, SaveError, load, parse, save, to_json};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};
+pub use printable::printable;
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, offset_of};
 

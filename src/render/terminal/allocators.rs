@@ -1,0 +1,75 @@
+//! What the deep bands mean for each allocator: whether its own placements land in them.
+
+use super::Style;
+use super::scanline::{Interval, Scanline};
+use crate::render::number::{bytes, offset, on_circle};
+use crate::render::text::{listed, paragraph};
+use crate::report::{Allocator, Axis, Depth, PathName, Report, Scan};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One line an allocator, where a deep band can be met by placing a buffer.
+pub fn allocators(report: &Report, style: Style) -> String {
+    let paths: BTreeSet<PathName> = report.verdict.paths.iter().map(|v| v.path).collect();
+    let lines: Vec<String> = paths.into_iter().flat_map(|path| on_path(report, path, style)).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let intro = "Where allocators put buffers on their own, against a source at page offset 0x000:";
+    paragraph("", intro, style.width) + &lines.concat()
+}
+
+fn on_path(report: &Report, path: PathName, style: Style) -> Vec<String> {
+    let deep = deep_intervals(report, path);
+    if deep.is_empty() {
+        return vec![];
+    }
+    let owners: BTreeSet<Allocator> = report.placements.iter().map(|p| p.allocator).collect();
+    let lines = owners.into_iter().map(|owner| paragraph(&format!("  {owner:<9} "), &of(report, owner, &deep), style.width));
+    lines.collect()
+}
+
+/// The deep bands of a path by length, for a source at 0x000; not those of the source alone, which no
+/// placement of the destination meets or avoids.
+fn deep_intervals(report: &Report, path: PathName) -> BTreeMap<u64, BTreeSet<Interval>> {
+    let line = Scanline { path, scan: Scan::Dst, held: 0 };
+    let mut deep: BTreeMap<u64, BTreeSet<Interval>> = BTreeMap::new();
+    for verdict in report.verdict.paths.iter().filter(|v| v.path == path) {
+        let bands = verdict.bands.iter().filter(|b| b.depth == Depth::Deep && b.axis != Some(Axis::Src));
+        deep.entry(verdict.len).or_default().extend(bands.filter_map(|b| line.interval(b)));
+    }
+    deep.retain(|_, bands| !bands.is_empty());
+    deep
+}
+
+/// `64 KiB and 64 MiB at 0x010: outside`; lengths that fare alike together.
+fn of(report: &Report, owner: Allocator, deep: &BTreeMap<u64, BTreeSet<Interval>>) -> String {
+    let mut alike: Vec<(String, Vec<String>)> = Vec::new();
+    for (len, bands) in deep {
+        let placed = report.placements.iter().filter(|p| p.allocator == owner && p.len == *len);
+        let offsets: Vec<u16> = placed.flat_map(|p| &p.offsets).map(|o| on_circle(*o)).collect();
+        if offsets.is_empty() {
+            continue;
+        }
+        let fate = fate(&offsets, bands);
+        match alike.iter_mut().find(|(known, _)| *known == fate) {
+            Some((_, lens)) => lens.push(bytes(*len)),
+            None => alike.push((fate, vec![bytes(*len)])),
+        }
+    }
+    if alike.is_empty() {
+        return "no placement was recorded".into();
+    }
+    let alike: Vec<String> = alike.into_iter().map(|(fate, lens)| format!("{} {fate}", listed(&lens))).collect();
+    alike.join("; ")
+}
+
+fn fate(offsets: &[u16], bands: &BTreeSet<Interval>) -> String {
+    let inside = offsets.iter().filter(|o| bands.iter().any(|b| b.contains(**o))).count();
+    let distinct: BTreeSet<u16> = offsets.iter().copied().collect();
+    match (distinct.len(), inside) {
+        (1, 0) => format!("at {}: outside the band", offset(offsets[0])),
+        (1, _) => format!("at {}: INSIDE the band, slow", offset(offsets[0])),
+        (count, 0) => format!("at {count} different offsets: 0 of {} inside the band", offsets.len()),
+        (count, inside) => format!("at {count} different offsets: {inside} of {} INSIDE the band", offsets.len()),
+    }
+}

@@ -1,0 +1,233 @@
+//! The page-offset throughput matrices: rows are offsets, columns allocators and lengths.
+
+use super::Style;
+use super::column::{Column, Slow};
+use super::rows::{Row, Which, rows};
+use super::scanline::{SWEPT, Scanline};
+use crate::render::number::{bytes, counted, gigabytes, offset, times_briefly};
+use crate::render::text::{Paint, paint, paragraph};
+use crate::report::{Depth, PathName, Report, Scan};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, TableStyle};
+use std::collections::BTreeSet;
+
+/// From this length on a column belongs to the first matrix; shorter copies follow in their own.
+const LONG: u64 = 16 << 10;
+/// Below this, a row inside a band is a hole in it and not marked: bands do not split at aligned
+/// offsets, and the edges of mild ones are approximate.
+const HOLE: f64 = 1.15;
+
+/// The matrices of every copy path in the report, and what their marks mean.
+pub fn matrices(report: &Report, style: Style) -> String {
+    let paths: BTreeSet<PathName> = report.cells.iter().map(|c| c.path).collect();
+    if paths.is_empty() {
+        return paragraph("", "No samples were recorded.", style.width);
+    }
+    let mut out: Vec<String> = Vec::new();
+    for path in paths {
+        if let Some((line, lines)) = Scanline::fullest(report, path, Scan::Dst) {
+            out.extend(of_line(report, line, style));
+            if lines > 1 {
+                let text = format!("{path} was swept at {lines} source offsets; shown is {}.", offset(line.held));
+                out.push(paragraph("", &text, style.width));
+            }
+        }
+        if let Some((line, 1..)) = Scanline::fullest(report, path, Scan::Src) {
+            out.extend(source_sweep(report, line, style));
+        }
+    }
+    out.extend(legend(&out, style));
+    out.join("\n")
+}
+
+/// The matrices of one line: as many lengths side by side as fit.
+fn of_line(report: &Report, line: Scanline, style: Style) -> Vec<String> {
+    side_by_side(Column::all(report, line), line, style)
+}
+
+fn side_by_side(mut left: Vec<Column>, line: Scanline, style: Style) -> Vec<String> {
+    left.sort_by_key(|c| (c.len < LONG, c.len, c.allocator));
+    let mut out = Vec::new();
+    while !left.is_empty() {
+        let (count, text) = widest_that_fits(&left, line, style);
+        left.drain(..count);
+        out.extend(text);
+    }
+    out
+}
+
+/// The matrix of the first lengths that fit side by side (long and short ones apart), or of the first
+/// columns where not even one length fits; with the number of columns used up.
+fn widest_that_fits(columns: &[Column], line: Scanline, style: Style) -> (usize, Option<String>) {
+    let is_end = |n: &usize| columns.get(*n).is_none_or(|next| next.len != columns[*n - 1].len);
+    let alike = columns.iter().take_while(|c| (c.len < LONG) == (columns[0].len < LONG)).count();
+    let by_length = (1..=alike).rev().filter(is_end);
+    for count in by_length.chain((1..=alike).rev()) {
+        let text = matrix(&columns[..count], line, style);
+        let fits = |t: &str| t.lines().all(|l| textwrap::core::display_width(l) <= style.width);
+        if count == 1 || text.as_deref().is_none_or(fits) {
+            return (count, text);
+        }
+    }
+    (columns.len(), None)
+}
+
+/// One matrix under its title; none where no cell has a sample.
+fn matrix(columns: &[Column], line: Scanline, style: Style) -> Option<String> {
+    let rows = rows(columns);
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = Table::new();
+    table.force_no_tty();
+    if style.colour {
+        // crossterm leaves the colour out under NO_COLOR; the marks and bold remain
+        table.enforce_styling().style_text_only();
+    }
+    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─')));
+    table.set_header(heading(columns, line.scan));
+    let mut texts: Vec<Vec<Value>> =
+        rows.iter().map(|row| columns.iter().map(|c| Value::of_row(c, *row)).collect()).collect();
+    let has_natural = columns.iter().any(|c| !c.natural.is_empty());
+    if has_natural {
+        texts.push(columns.iter().map(Value::natural).collect());
+    }
+    let labels = rows.iter().map(|r| r.label(columns).unwrap_or_default()).chain(["natural".into()]);
+    for (label, values) in labels.zip(align(texts)) {
+        table.add_row(std::iter::once(Cell::new(label)).chain(values));
+    }
+    if has_natural {
+        table.add_row(std::iter::once(Cell::new("")).chain(columns.iter().map(natural_places)));
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((u16::from(index > 0), 0));
+        column.set_cell_alignment(if index > 0 { CellAlignment::Right } else { CellAlignment::Left });
+    }
+    Some(format!("{}\n{}\n", title(line, style), table.trim_fmt()))
+}
+
+fn title(line: Scanline, style: Style) -> String {
+    let [varied, held] = match line.scan {
+        Scan::Dst => ["destination", "source"],
+        Scan::Src => ["source", "destination"],
+    };
+    let text = format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held));
+    if style.colour { paint(&text, Paint::Bold) } else { text }
+}
+
+fn heading(columns: &[Column], scan: Scan) -> Vec<Cell> {
+    let of = |c: &Column| Cell::new(format!("{}\n{}", owner(c), bytes(c.len)));
+    std::iter::once(Cell::new(format!("\n{scan}"))).chain(columns.iter().map(of)).collect()
+}
+
+fn owner(column: &Column) -> &'static str {
+    column.allocator.map_or("recorded", |a| a.word())
+}
+
+/// What stands in a cell of the matrix: throughput, and a mark where it is slow.
+struct Value {
+    throughput: String,
+    mark: String,
+    depth: Option<Depth>,
+}
+
+impl Value {
+    fn of_row(column: &Column, row: Row) -> Value {
+        let aligned = row.which == Which::Aligned || (row.from == row.to && Row::is_aligned(row.from));
+        Value::new(column, column.throughput(row), aligned, column.band_of(row))
+    }
+
+    /// At the offsets that the allocator returned on its own.
+    fn natural(column: &Column) -> Value {
+        let aligned = column.natural.iter().all(|o| Row::is_aligned(*o));
+        let bands: Vec<Slow> = column.natural.iter().filter_map(|o| column.band_at(*o)).collect();
+        let all = bands.len() == column.natural.len();
+        let band = bands.first().filter(|_| all).copied();
+        let value = Value::new(column, column.natural_throughput(), aligned, band);
+        match bands.iter().filter(|b| b.depth == Depth::Deep).count() {
+            deep if deep > 0 && !all => {
+                Value { mark: format!("!{deep}/{}", column.natural.len()), depth: Some(Depth::Deep), ..value }
+            }
+            _ => value,
+        }
+    }
+
+    fn new(column: &Column, throughput: Option<f64>, aligned: bool, band: Option<Slow>) -> Value {
+        let Some(throughput) = throughput else {
+            return Value { throughput: "·".into(), mark: String::new(), depth: None };
+        };
+        let slow = band.map(|band| (column.slowdown(throughput, aligned, band), band.depth));
+        let slow = slow.filter(|(factor, depth)| *factor >= HOLE || (*depth == Depth::Deep && !aligned));
+        let mark = |(factor, depth): &(f64, Depth)| format!("{}{}", sign(*depth), times_briefly(*factor));
+        Value {
+            throughput: gigabytes(throughput),
+            mark: slow.as_ref().map(mark).unwrap_or_default(),
+            depth: slow.map(|(_, depth)| depth),
+        }
+    }
+}
+
+fn sign(depth: Depth) -> char {
+    match depth {
+        Depth::Deep => '!',
+        Depth::Mild => '~',
+    }
+}
+
+/// Cells whose numbers stand below each other, with the marks sticking out to the right.
+fn align(rows: Vec<Vec<Value>>) -> Vec<Vec<Cell>> {
+    let widest = |column: usize, part: fn(&Value) -> usize| rows.iter().map(|r| part(&r[column])).max().unwrap_or(0);
+    let columns = rows.first().map_or(0, Vec::len);
+    let marks: Vec<usize> = (0..columns).map(|c| widest(c, |v| v.mark.chars().count())).collect();
+    let cell = |value: &Value, widest: usize| {
+        let gap = if widest > 0 { " " } else { "" };
+        let cell = Cell::new(format!("{}{gap}{:<widest$}", value.throughput, value.mark));
+        match value.depth {
+            Some(Depth::Deep) => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+            Some(Depth::Mild) => cell.fg(Color::Yellow),
+            None => cell,
+        }
+    };
+    rows.iter().map(|row| row.iter().zip(&marks).map(|(v, w)| cell(v, *w)).collect()).collect()
+}
+
+/// The second line of the natural row: which offset, or how many.
+fn natural_places(column: &Column) -> Cell {
+    Cell::new(match column.natural.len() {
+        0 => String::new(),
+        1 => column.natural.iter().map(|o| format!("@{}", offset(*o))).collect(),
+        count => format!("@{}", counted(count as u64, "offset")),
+    })
+}
+
+/// A sweep over sources: a matrix where a band lies in it, else one line.
+fn source_sweep(report: &Report, line: Scanline, style: Style) -> Vec<String> {
+    let mut columns = Column::all(report, line);
+    columns.retain(|c| c.places() >= SWEPT);
+    if columns.iter().any(Column::has_slow_places) {
+        return side_by_side(columns, line, style);
+    }
+    let whole = Row { from: 0, to: crate::report::PAGE - 1, which: Which::All };
+    let Some(range) = whole.label(&columns) else { return vec![] };
+    let speeds = columns.iter().filter_map(|c| Some((c, c.throughput(whole)?)));
+    let speeds: Vec<String> = speeds
+        .map(|(c, speed)| format!("{} GB/s at {} with {}", gigabytes(speed), bytes(c.len), owner(c)))
+        .collect();
+    let text =
+        format!("{}: src {range} at dst {}: no band ({}).", line.path, offset(line.held), speeds.join(", "));
+    vec![paragraph("", &text, style.width)]
+}
+
+/// What the signs that occur mean.
+fn legend(shown: &[String], style: Style) -> Option<String> {
+    let occurs = |is: &dyn Fn(&str) -> bool| shown.iter().flat_map(|t| t.split_whitespace()).any(is);
+    let signs = [
+        (occurs(&|w| w.contains('!') && w.contains('x')), "!7.3x: deep band, that many times slower"),
+        (occurs(&|w| w.contains('~')), "~1.3x: mild band"),
+        (occurs(&|w| w.contains('!') && w.contains('/')), "!4/8: so many of the offsets in a deep band"),
+        (occurs(&|w| w == "natural"), "natural: where the allocator itself puts buffers"),
+        (occurs(&|w| w.ends_with('*')), "*: multiples of 0x20 only, left out of the row above"),
+        (occurs(&|w| w == "·"), "·: not measured"),
+    ];
+    let meant: Vec<&str> = signs.into_iter().filter(|(occurs, _)| *occurs).map(|(_, text)| text).collect();
+    (!meant.is_empty()).then(|| paragraph("", &meant.join("; "), style.width))
+}

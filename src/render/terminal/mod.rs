@@ -1,0 +1,50 @@
+//! A report as text for a terminal: the machine, one matrix a copy path, the verdict in sentences.
+//!
+//! At most 80 columns; complete without colour, which only repeats what the text says. Every string
+//! of a report passes through [`crate::report::printable`], so a hostile file cannot steer the terminal.
+
+mod allocators;
+mod bands;
+mod column;
+mod header;
+mod matrix;
+mod notes;
+mod rows;
+mod scanline;
+mod verdict;
+
+use crate::report::Report;
+
+/// The widest output, in columns.
+const WIDEST: usize = 80;
+/// Below this, lines are longer than asked for rather than unreadable.
+const NARROWEST: usize = 40;
+
+/// How to write for the terminal at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Whether escapes for colour may be used.
+    pub colour: bool,
+    /// The terminal's width in columns; more than 80 is not used.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Style { colour: false, width: WIDEST }
+    }
+}
+
+/// A sweep's report: the machine, the page-offset throughput matrix of each copy path, the verdict.
+pub fn sweep(report: &Report, style: Style) -> String {
+    let style = Style { width: style.width.clamp(NARROWEST, WIDEST), ..style };
+    let parts = [
+        header::header(report, style),
+        matrix::matrices(report, style),
+        verdict::verdict(report, style),
+        allocators::allocators(report, style),
+        notes::notes(report, style),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+    parts.join("\n")
+}

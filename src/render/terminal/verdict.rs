@@ -1,0 +1,194 @@
+//! The verdict in plain sentences: the state, the deep bands, this CPU, milder things apart.
+
+use super::Style;
+use super::bands::{Found, found, whereabouts};
+use crate::render::number::{bytes, gigabytes, on_circle, span, times};
+use crate::render::text::{Paint, listed, paint, paragraph};
+use crate::report::{Axis, Depth, PathName, Report, State, printable};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More bands than this in one path are counted, not told.
+const MOST_BANDS: usize = 4;
+/// From this factor on, what a misaligned destination costs is told.
+const MISALIGNED: f64 = 1.05;
+
+/// The verdict's paragraphs.
+pub fn verdict(report: &Report, style: Style) -> String {
+    let mut text = headline(report, style);
+    let mut tell = |sentence: Option<String>| {
+        text.extend(sentence.map(|s| paragraph("", &s, style.width)));
+    };
+    tell(interrupted(report));
+    tell(reasons(report));
+    tell(Some(this_cpu(report)));
+    paths(report).into_iter().for_each(|path| tell(mild(report, path)));
+    tell(misalignment(report));
+    text
+}
+
+/// The copy paths judged.
+fn paths(report: &Report) -> BTreeSet<PathName> {
+    report.verdict.paths.iter().map(|v| v.path).collect()
+}
+
+/// The state, loud, then what was found on each path.
+fn headline(report: &Report, style: Style) -> String {
+    let state = report.verdict.state;
+    let word = state.word().to_uppercase();
+    let simulated = report.host.simulated.model();
+    let simulated = simulated.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
+    let found: Vec<String> = paths(report).into_iter().flat_map(|path| on_path(report, path)).collect();
+    let found = if found.is_empty() { "no copy path was judged.".into() } else { found.join(" ") };
+    let text = paragraph("", &format!("{word}{simulated}: {found}"), style.width);
+    let colour = match state {
+        State::Affected => Paint::Red,
+        State::Inconclusive => Paint::Yellow,
+        State::Clean => Paint::Green,
+    };
+    match text.strip_prefix(&word) {
+        Some(rest) if style.colour => paint(&word, colour) + rest,
+        _ => text,
+    }
+}
+
+/// What is to be said of one path: a sentence a deep band, or that there is none.
+fn on_path(report: &Report, path: PathName) -> Vec<String> {
+    let mut deep = found(report, path, Depth::Deep);
+    deep.sort_by_key(|f| !f.is_confirmed());
+    if deep.is_empty() {
+        return vec![without_bands(report, path)];
+    }
+    let left = deep.len().saturating_sub(MOST_BANDS);
+    let mut told: Vec<String> = deep.iter().take(MOST_BANDS).map(|f| deep_band(report, path, f)).collect();
+    if left > 0 {
+        told.push(format!("{left} more deep bands are in the report."));
+    }
+    told
+}
+
+fn deep_band(report: &Report, path: PathName, found: &Found) -> String {
+    let doubt = if found.is_confirmed() { "" } else { " Fresh rounds did not confirm this." };
+    let [place, cost, owners] = [whereabouts(found.band()), found.cost(), found.owners(report)];
+    format!("{path} is slow {place}: {cost}{owners}.{doubt}").replace(" —:", ":")
+}
+
+/// A path without a deep band: at which speed, and whether that is an answer.
+fn without_bands(report: &Report, path: PathName) -> String {
+    let of_path = || report.verdict.paths.iter().filter(|v| v.path == path);
+    let mut fastest: BTreeMap<u64, f64> = BTreeMap::new();
+    for verdict in of_path() {
+        let speed = fastest.entry(verdict.len).or_insert(verdict.baseline_bytes_per_s);
+        *speed = speed.max(verdict.baseline_bytes_per_s);
+    }
+    let speeds = fastest.iter().rev().map(|(len, speed)| format!("{} GB/s at {}", gigabytes(*speed), bytes(*len)));
+    let speeds: Vec<String> = speeds.take(3).collect();
+    let speeds = listed(&speeds);
+    match of_path().map(|v| v.state).max() {
+        Some(State::Clean) => format!("no page offset makes {path} slow ({speeds})."),
+        _ => format!("whether any page offset makes {path} slow cannot be told ({speeds})."),
+    }
+}
+
+/// A run that ended early says so before anything is drawn from it.
+fn interrupted(report: &Report) -> Option<String> {
+    let how = match report.run.stopped_by.as_deref() {
+        Some("time") => "The time limit ended the run".into(),
+        Some(by) => format!("The run was ended early by {}", printable(by, 80)),
+        None => "The run is incomplete".into(),
+    };
+    let rest = "only what was measured until then is judged; run it again for the whole answer.";
+    (!report.run.complete).then(|| format!("{how}: {rest}"))
+}
+
+/// Why an answer is missing, and what would settle it.
+fn reasons(report: &Report) -> Option<String> {
+    let unsettled = std::iter::once(report.verdict.state).chain(report.verdict.paths.iter().map(|v| v.state));
+    let unsettled = unsettled.into_iter().any(|s| s == State::Inconclusive);
+    let reasons: Vec<String> = report.verdict.reasons.iter().take(4).map(|r| sentence(&printable(r, 300))).collect();
+    (unsettled && !reasons.is_empty()).then(|| format!("Why not settled: {}", reasons.join(" ")))
+}
+
+/// The text as a sentence: a capital letter, a full stop.
+fn sentence(text: &str) -> String {
+    let text = text.trim();
+    let stop = if text.ends_with(['.', '!', '?', '…']) { "" } else { "." };
+    let mut rest = text.chars();
+    let first: String = rest.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}{stop}", rest.as_str())
+}
+
+/// What this CPU is, and which published signature the bands match.
+fn this_cpu(report: &Report) -> String {
+    let cpu = &report.host.cpu;
+    let vendor = match cpu.vendor.as_str() {
+        "AuthenticAMD" => "AMD".into(),
+        "GenuineIntel" => "Intel".into(),
+        "HygonGenuine" => "Hygon".into(),
+        other => printable(other, 20),
+    };
+    let name = match &cpu.microarchitecture {
+        Some(name) => printable(name, 60),
+        None => format!("CPU of family {:#x}, model {:#x}", cpu.family, cpu.model),
+    };
+    let subject = if report.is_simulated() { "The model stands for" } else { "This CPU is" };
+    let matches = match (&report.verdict.signature, report.verdict.state) {
+        (Some(signature), _) => format!("; what was found matches {}", printable(signature, 200)),
+        (None, State::Affected) => "; what was found matches no published signature".into(),
+        (None, _) => String::new(),
+    };
+    let name = name.strip_prefix(&format!("{vendor} ")).unwrap_or(&name);
+    sentence(&format!("{subject} {} {vendor} {name}{matches}", article(&vendor)))
+}
+
+fn article(word: &str) -> &'static str {
+    if word.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" }
+}
+
+/// Mild bands, which decide nothing, in one sentence a path.
+fn mild(report: &Report, path: PathName) -> Option<String> {
+    let mut by_len: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut spread: Option<[f64; 2]> = None;
+    for found in found(report, path, Depth::Mild) {
+        let lens: BTreeSet<u64> = found.seen.iter().map(|(verdict, _)| verdict.len).collect();
+        for len in lens {
+            let at = found.seen.iter().filter(|(verdict, _)| verdict.len == len).map(|(_, band)| *band);
+            let most = at.clone().map(|b| b.slowdown).fold(f64::MIN, f64::max);
+            for [low, high] in at.filter_map(|b| b.spread) {
+                spread = Some(spread.map_or([low, high], |[l, h]| [l.min(low), h.max(high)]));
+            }
+            let band = found.band();
+            let axis = band.axis.filter(|a| *a != Axis::Mixed).map_or(band.scan.word(), Axis::word);
+            let place = format!("{axis} {}", span(on_circle(band.from), on_circle(band.to)));
+            by_len.entry(len).or_default().push(format!("{} at {place}", times(most)));
+        }
+    }
+    let by_len = by_len.into_iter().map(|(len, bands)| format!("{} for {}", few(bands), bytes(len)));
+    let by_len: Vec<String> = by_len.collect();
+    let spread = spread.map(|[low, high]| format!("; single samples range from {} to {}", times(low), times(high)));
+    (!by_len.is_empty()).then(|| {
+        let told = by_len.join("; ");
+        format!("Milder, deciding nothing, with approximate edges: {path} {told}{}.", spread.unwrap_or_default())
+    })
+}
+
+/// At most [`MOST_BANDS`] of them, and how many more.
+fn few(mut texts: Vec<String>) -> String {
+    let left = texts.len().saturating_sub(MOST_BANDS);
+    texts.truncate(MOST_BANDS);
+    if left > 0 { format!("{} and {left} more", texts.join(", ")) } else { listed(&texts) }
+}
+
+/// What destinations off a multiple of 0x20 cost, named for what it is.
+fn misalignment(report: &Report) -> Option<String> {
+    let mut most: BTreeMap<u64, f64> = BTreeMap::new();
+    for verdict in &report.verdict.paths {
+        if let Some(factor) = verdict.misalignment.filter(|f| *f >= MISALIGNED) {
+            let known = most.entry(verdict.len).or_insert(factor);
+            *known = known.max(factor);
+        }
+    }
+    let most: Vec<String> = most.iter().rev().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
+    (!most.is_empty()).then(|| {
+        format!("Apart from that, any destination off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.", few(most))
+    })
+}

@@ -259,11 +259,10 @@ mod tests {
         let head = "CPUID 00000000: 00000010-68747541-444D4163-69746E65 [AuthenticAMD]\r\n\
                     CPUID 00000001: 00A20F10-00200800-7ED8320B-178BFBFF\r\n\
                     CPUID 00000007: 00000000-219C97A9-0040068C-00000010\r\n";
-        let named = read(&format!(
-            "{head}CPUID 8000001D: 00000001-0-0-0 [SL 00]\n"
-        ));
+        let named = read(&format!("{head}CPUID 8000001D: 00000001-0-0-0 [SL 00]\n"));
         assert!(matches!(named, Err(DumpError::Malformed { line: 4 })));
-        let named = read(&format!("{head}CPUID 8000001D: 00004143-01C0003F-000003FF-00000002 [SL 02]\n")).unwrap();
+        let named =
+            read(&format!("{head}CPUID 8000001D: 00004143-01C0003F-000003FF-00000002 [SL 02]\n")).unwrap();
         assert_eq!(named.registers(0x8000_001d, 2).ecx, 0x3ff);
         let counted = read(&format!(
             "{head}CPUID 8000001D: 00004121-01C0003F-0000003F-00000000\n\

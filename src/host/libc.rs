@@ -49,7 +49,11 @@ pub fn facts(system: &System, with_package: bool, unknown: &mut Unknowns) -> Lib
         version,
         package: Host::take(unknown, "libc.package", package),
         rep_movsb_threshold: Host::take(unknown, "libc.rep_movsb_threshold", thresholds.rep_movsb),
-        rep_movsb_stop_threshold: Host::take(unknown, "libc.rep_movsb_stop_threshold", thresholds.rep_movsb_stop),
+        rep_movsb_stop_threshold: Host::take(
+            unknown,
+            "libc.rep_movsb_stop_threshold",
+            thresholds.rep_movsb_stop,
+        ),
         non_temporal_threshold: Host::take(unknown, "libc.non_temporal_threshold", thresholds.non_temporal),
         tunables: Some(tunables(&std::env::var("GLIBC_TUNABLES").unwrap_or_default())),
     }
@@ -58,8 +62,14 @@ pub fn facts(system: &System, with_package: bool, unknown: &mut Unknowns) -> Lib
 /// A build for another C library, where there are no thresholds to ask for.
 fn another_libc(unknown: &mut Unknowns) -> Libc {
     let name = if cfg!(target_env = "musl") { "musl" } else { "another C library" };
-    for field in ["version", "package", "rep_movsb_threshold", "rep_movsb_stop_threshold", "non_temporal_threshold", "tunables"]
-    {
+    for field in [
+        "version",
+        "package",
+        "rep_movsb_threshold",
+        "rep_movsb_stop_threshold",
+        "non_temporal_threshold",
+        "tunables",
+    ] {
         unknown.insert(
             format!("libc.{field}"),
             format!("this build of fsprobe is linked with {name}; only glibc tells it, and programs that use glibc's memcpy may differ"),
@@ -88,7 +98,8 @@ fn thresholds() -> Thresholds {
     match list("--list-tunables") {
         Err(_) => found,
         Ok(text) => Thresholds {
-            rep_movsb: tunable(&text, "glibc.cpu.x86_rep_movsb_threshold").map_or(found.rep_movsb, Fact::Known),
+            rep_movsb: tunable(&text, "glibc.cpu.x86_rep_movsb_threshold")
+                .map_or(found.rep_movsb, Fact::Known),
             non_temporal: tunable(&text, "glibc.cpu.x86_non_temporal_threshold")
                 .map_or(found.non_temporal, Fact::Known),
             ..found
@@ -160,7 +171,8 @@ fn tunables(variable: &str) -> Vec<String> {
 /// The C library's package version as dpkg's status file, or else rpm, tells it.
 fn package(system: &System) -> Fact<String> {
     if let Some(status) = system.text_if_any("/var/lib/dpkg/status") {
-        return dpkg_version(&status).map_or_else(|| Fact::because("dpkg has no libc6 for amd64"), Fact::Known);
+        return dpkg_version(&status)
+            .map_or_else(|| Fact::because("dpkg has no libc6 for amd64"), Fact::Known);
     }
     let has_rpm = ["/var/lib/rpm", "/usr/lib/sysimage/rpm"]
         .iter()
@@ -204,7 +216,9 @@ mod tests {
         assert_eq!(found.non_temporal, Fact::Known(0xb58_0000));
         assert!(matches!(found.rep_movsb_stop, Fact::Unknown(_)));
         let failed = from_diagnostics(&Err("failed".into()));
-        assert!(matches!(failed.rep_movsb, Fact::Unknown(reason) if reason.contains("--list-diagnostics failed")));
+        assert!(
+            matches!(failed.rep_movsb, Fact::Unknown(reason) if reason.contains("--list-diagnostics failed"))
+        );
     }
 
     #[test]
@@ -244,7 +258,10 @@ mod tests {
                       Package: libc6-dev\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2\n\n\
                       Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2.36-9+deb12u14\n";
         assert_eq!(dpkg_version(status).as_deref(), Some("2.36-9+deb12u14"));
-        assert_eq!(dpkg_version("Package: libc6\nStatus: deinstall ok config-files\nArchitecture: amd64\n"), None);
+        assert_eq!(
+            dpkg_version("Package: libc6\nStatus: deinstall ok config-files\nArchitecture: amd64\n"),
+            None
+        );
     }
 
     #[test]

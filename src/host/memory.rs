@@ -9,7 +9,8 @@ use crate::sys::machine;
 pub fn facts(system: &System, cpuid: Caches, unknown: &mut Unknowns) -> Memory {
     let from_sysfs = caches(system);
     let mut cache = |field: &str, seen: Option<u64>, decoded: Option<u64>| {
-        let fact = seen.or(decoded).map_or_else(|| Fact::because("neither /sys nor CPUID tells it"), Fact::Known);
+        let fact =
+            seen.or(decoded).map_or_else(|| Fact::because("neither /sys nor CPUID tells it"), Fact::Known);
         Host::take(unknown, &format!("memory.{field}"), fact)
     };
     Memory {
@@ -65,7 +66,9 @@ fn caches(system: &System) -> Caches {
     let Fact::Known(names) = system.names(FOLDER) else { return caches };
     for index in names.iter().filter(|name| name.starts_with("index")) {
         let read = |file: &str| system.text_if_any(&format!("{FOLDER}/{index}/{file}"));
-        let (Some(level), Some(kind), Some(size)) = (read("level"), read("type"), read("size")) else { continue };
+        let (Some(level), Some(kind), Some(size)) = (read("level"), read("type"), read("size")) else {
+            continue;
+        };
         if let (Ok(level), true, Some(size)) = (level.parse(), kind != "Instruction", bytes(&size)) {
             caches.set(level, size);
         }
@@ -90,9 +93,11 @@ mod tests {
     #[test]
     fn caches_come_from_sysfs_before_cpuid() {
         let root = tempfile::tempdir().unwrap();
-        for (index, level, kind, size) in
-            [("index0", "1", "Data", "32K"), ("index1", "1", "Instruction", "64K"), ("index2", "2", "Unified", "1M")]
-        {
+        for (index, level, kind, size) in [
+            ("index0", "1", "Data", "32K"),
+            ("index1", "1", "Instruction", "64K"),
+            ("index2", "2", "Unified", "1M"),
+        ] {
             let folder = root.path().join("sys/devices/system/cpu/cpu0/cache").join(index);
             fs::create_dir_all(&folder).unwrap();
             for (file, text) in [("level", level), ("type", kind), ("size", size)] {

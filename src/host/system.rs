@@ -33,8 +33,7 @@ impl System {
     /// A file's text without surrounding white space, or why there is none. `path` is absolute.
     pub fn text(&self, path: &str) -> Fact<String> {
         let mut bytes = Vec::new();
-        let read =
-            File::open(self.inside(path)).and_then(|file| file.take(LIMIT).read_to_end(&mut bytes));
+        let read = File::open(self.inside(path)).and_then(|file| file.take(LIMIT).read_to_end(&mut bytes));
         match read {
             Err(error) => Fact::because(format!("{path} cannot be read ({})", reason(&error))),
             Ok(_) => match String::from_utf8_lossy(&bytes).trim() {

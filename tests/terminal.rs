@@ -146,10 +146,8 @@ fn nothing_in_a_report_steers_the_terminal() {
         {"layer": evil, "predicted": evil, "measured": evil, "contradiction": evil}
     ]))
     .expect("a cause");
-    report.skipped = vec![
-        Skipped { path: PathName::Read, allocator: Some(Allocator::Pages), reason: evil.clone() };
-        9
-    ];
+    report.skipped =
+        vec![Skipped { path: PathName::Read, allocator: Some(Allocator::Pages), reason: evil.clone() }; 9];
     let text = plain(&report);
     assert_fit(&text);
     assert!(text.contains("\\u{1b}[2J"), "{text}");
@@ -191,7 +189,8 @@ fn mutate(value: &mut Value, steps: &[usize], to: &Value) {
 }
 
 fn odd_value() -> impl Strategy<Value = Value> {
-    let words = ["dst", "src", "distance", "mixed", "deep", "mild", "jemalloc", "pread", "clean", "screen", "\u{1b}"];
+    let words =
+        ["dst", "src", "distance", "mixed", "deep", "mild", "jemalloc", "pread", "clean", "screen", "\u{1b}"];
     prop_oneof![
         Just(json!(null)),
         any::<bool>().prop_map(Value::from),

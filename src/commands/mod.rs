@@ -4,6 +4,7 @@
 //! an [`Outcome`], which main turns into the exit code.
 
 pub mod cpu;
+pub mod sweep;
 
 use crate::cli::Verb;
 use std::io::{self, Write};
@@ -60,7 +61,7 @@ impl Failure {
 pub fn run(verb: Verb) -> Result<Outcome, Failure> {
     match verb {
         Verb::Cpu(args) => cpu::run(&args),
-        Verb::Sweep(_) => Err(Failure::line("not here yet")),
+        Verb::Sweep(args) => sweep::run(&args),
     }
 }
 

@@ -192,7 +192,10 @@ pub fn long_grid(asked: &Asked, len: u64, most: usize, bands: &[(PathName, Alloc
     for (path, allocator) in asked.columns() {
         let spec =
             |dst, reference| CellSpec { path, allocator: Some(allocator), len, dst, src: 0, reference };
-        let own = bands.iter().filter(|(p, a, _)| (*p, *a) == (path, allocator)).flat_map(|(.., band)| inside(band));
+        let own = bands
+            .iter()
+            .filter(|(p, a, _)| (*p, *a) == (path, allocator))
+            .flat_map(|(.., band)| inside(band));
         let natural = asked.natural(allocator, len).take(3);
         let asked_for = asked.dst.all().iter().copied().filter(|_| explicit);
         let mut wanted: Vec<u16> = Vec::new();

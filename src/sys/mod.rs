@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cpu;
 pub mod file;
 pub mod limits;
+pub mod machine;
 pub mod usage;
 
 #[cfg(test)]

@@ -135,21 +135,23 @@ pub fn measure(
     });
     for &allocator in owners {
         let tilt = 1.0 + allocator.map_or(0.0, |a| 0.004 * f64::from(a as u8));
-        report.cells.extend(places.clone().map(|(dst, src)| Cell {
-            run,
-            path: if allocator.is_some() { PathName::Read } else { PathName::Pread },
-            allocator,
-            dst: Some(dst),
-            src: Some(src),
-            len,
-            repeat: 1,
-            reference: dst.is_multiple_of(0x100),
-            ns: (0..rounds)
-                .map(|round| {
-                    let wobble = f64::from((u32::from(dst) * 7 + round * 13) % 11) / 1000.0;
-                    Some((cost(len, dst, src) * tilt * (1.0 + wobble)).round() as u64)
-                })
-                .collect(),
+        report.cells.extend(places.clone().map(|(dst, src)| {
+            Cell {
+                run,
+                path: if allocator.is_some() { PathName::Read } else { PathName::Pread },
+                allocator,
+                dst: Some(dst),
+                src: Some(src),
+                len,
+                repeat: 1,
+                reference: dst.is_multiple_of(0x100),
+                ns: (0..rounds)
+                    .map(|round| {
+                        let wobble = f64::from((u32::from(dst) * 7 + round * 13) % 11) / 1000.0;
+                        Some((cost(len, dst, src) * tilt * (1.0 + wobble)).round() as u64)
+                    })
+                    .collect(),
+            }
         }));
     }
 }
@@ -223,10 +225,7 @@ pub fn judge(report: &mut Report, len: u64, state: State, baseline: f64, misalig
             state,
             baseline_bytes_per_s: baseline,
             misalignment: Some(misalignment),
-            bands: bands
-                .iter()
-                .map(|b| Band { bytes_per_s: baseline / b.slowdown, ..b.clone() })
-                .collect(),
+            bands: bands.iter().map(|b| Band { bytes_per_s: baseline / b.slowdown, ..b.clone() }).collect(),
         });
     }
     report.verdict.state = report.verdict.state.max(state);

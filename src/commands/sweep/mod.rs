@@ -38,7 +38,9 @@ pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
     show(args, &report, &destination)?;
     match stop {
         Some(Stop::Signal(_)) => Ok(Outcome::Interrupted),
-        Some(Stop::Fault(reason)) => Err(Failure::line(format!("{reason}: what was measured until then is above"))),
+        Some(Stop::Fault(reason)) => {
+            Err(Failure::line(format!("{reason}: what was measured until then is above")))
+        }
         Some(Stop::Time) | None => Ok(outcome(args, report.verdict.state)),
     }
 }
@@ -57,7 +59,8 @@ fn show(args: &SweepArgs, report: &Report, destination: &Destination) -> Result<
     let saved = destination.save(report);
     let data_on_stdout = args.format == Format::Json || destination.is_stdout();
     let colour = |is_terminal: bool| is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let last_line = saved.as_ref().ok().and_then(Option::as_ref).map(|line| format!("\n{line}\n")).unwrap_or_default();
+    let last_line =
+        saved.as_ref().ok().and_then(Option::as_ref).map(|line| format!("\n{line}\n")).unwrap_or_default();
     let table = |is_terminal| {
         let style = Style { colour: colour(is_terminal), width: 80 };
         terminal::sweep(report, style) + &last_line

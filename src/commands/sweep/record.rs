@@ -41,7 +41,9 @@ pub fn record(
         recorder.take(plan);
     }
     for _ in 0..MOST_QUESTIONS {
-        let Some(questions) = judge::questions(recorder.report).filter(|_| recorder.stop.is_none()) else { break };
+        let Some(questions) = judge::questions(recorder.report).filter(|_| recorder.stop.is_none()) else {
+            break;
+        };
         let label = match questions.phase {
             Phase::Screen => "closing gaps",
             Phase::Confirm => "confirming on fresh rounds",
@@ -132,7 +134,8 @@ impl Recorder<'_> {
             for allocator in &asked.allocators {
                 // an unaligned offset: neither the best case nor in any published band
                 let cell = cell_at(*path, *allocator, len, 0x755);
-                one_block += if self.machine.can(&cell) { trial_ns(self.machine, &cell, 3).unwrap_or(0) } else { 0 };
+                one_block +=
+                    if self.machine.can(&cell) { trial_ns(self.machine, &cell, 3).unwrap_or(0) } else { 0 };
             }
         }
         let all = one_block.max(1) * u64::from(asked.long_rounds());

@@ -8,7 +8,8 @@ use crate::commands::Failure;
 use crate::host;
 use crate::path::{self, Source};
 use crate::report::{
-    Allocator, Fact, Host, Noise, Options, PathName, Placement, Report, RunInfo, Schema, Skipped, Tool, Verdict,
+    Allocator, Fact, Host, Noise, Options, PathName, Placement, Report, RunInfo, Schema, Skipped, Tool,
+    Verdict,
 };
 use crate::sweep::disturbance;
 use crate::sweep::grid::{self, Asked};
@@ -54,7 +55,9 @@ impl Plan {
             natural: BTreeMap::new(),
         };
         if args.pages == PageKind::Reserved && asked.allocators != [Allocator::Pages] {
-            return Err(Failure::line("--pages hugetlb goes with --allocators pages only: malloc takes no such pages"));
+            return Err(Failure::line(
+                "--pages hugetlb goes with --allocators pages only: malloc takes no such pages",
+            ));
         }
         let cells = asked.dst.all().len() * asked.src.as_ref().map_or(1, |s| s.all().len());
         if cells > MOST_CELLS {
@@ -106,7 +109,11 @@ fn in_bytes(len: Length, source_size: u64) -> u64 {
 /// Each once, in the order given.
 fn unique<T: Copy + PartialEq>(words: &[T]) -> Vec<T> {
     let mut once = Vec::new();
-    words.iter().for_each(|w| if !once.contains(w) { once.push(*w) });
+    words.iter().for_each(|w| {
+        if !once.contains(w) {
+            once.push(*w)
+        }
+    });
     once
 }
 
@@ -210,11 +217,15 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
 
 /// Pins to the CPU asked for, or to the last one allowed: the first ones serve most interrupts.
 fn pin(wanted: Option<u32>) -> Result<u32, Failure> {
-    let allowed = sys::cpu::allowed().map_err(|e| Failure::line(format!("cannot tell the CPUs allowed: {e}")))?;
+    let allowed =
+        sys::cpu::allowed().map_err(|e| Failure::line(format!("cannot tell the CPUs allowed: {e}")))?;
     let cpu = match wanted {
         Some(cpu) if !allowed.contains(&cpu) => {
             let list: Vec<String> = allowed.iter().map(u32::to_string).collect();
-            return Err(Failure::line(format!("CPU {cpu} is not allowed here (--cpu may be {})", list.join(", "))));
+            return Err(Failure::line(format!(
+                "CPU {cpu} is not allowed here (--cpu may be {})",
+                list.join(", ")
+            )));
         }
         Some(cpu) => cpu,
         None => allowed.last().copied().unwrap_or(0),
@@ -284,18 +295,31 @@ pub fn natural_of(placements: &[Placement]) -> BTreeMap<(Allocator, u64), Vec<u1
     let mut natural: BTreeMap<(Allocator, u64), Vec<u16>> = BTreeMap::new();
     for placement in placements {
         let offsets = natural.entry((placement.allocator, placement.len)).or_default();
-        placement.offsets.iter().for_each(|o| if !offsets.contains(o) { offsets.push(*o) });
+        placement.offsets.iter().for_each(|o| {
+            if !offsets.contains(o) {
+                offsets.push(*o)
+            }
+        });
     }
     natural
 }
 
 /// Opens pools and paths; an allocator or a path that is not to be had is left out with its reason, and
 /// so are long copies by default where memory is short.
-fn machine(args: &SweepArgs, asked: &mut Asked, source: &Source, skipped: &mut Vec<Skipped>) -> Result<Machine, Failure> {
+fn machine(
+    args: &SweepArgs,
+    asked: &mut Asked,
+    source: &Source,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Machine, Failure> {
     let pools = match pools(args, asked, skipped) {
         Err(error @ AllocatorError::Memory { .. }) if args.len.is_empty() && asked.longest() > grid::FINE => {
             let reason = format!("{} left out: {error}", grid::size(asked.longest()));
-            skipped.extend(asked.paths.iter().map(|p| Skipped { path: *p, allocator: None, reason: reason.clone() }));
+            skipped.extend(asked.paths.iter().map(|p| Skipped {
+                path: *p,
+                allocator: None,
+                reason: reason.clone(),
+            }));
             asked.source_size = asked.source_size.min(crate::sweep::LONG - 1);
             pools(args, asked, skipped)
         }
@@ -318,7 +342,11 @@ fn machine(args: &SweepArgs, asked: &mut Asked, source: &Source, skipped: &mut V
     Ok(Machine { pools, paths, clock: Box::new(RealClock), source_size: asked.source_size })
 }
 
-fn pools(args: &SweepArgs, asked: &Asked, skipped: &mut Vec<Skipped>) -> Result<Vec<Box<dyn Pool>>, AllocatorError> {
+fn pools(
+    args: &SweepArgs,
+    asked: &Asked,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Vec<Box<dyn Pool>>, AllocatorError> {
     let spec = PoolSpec {
         max_len: asked.longest() as usize,
         slack_pages: POOL_PAGES,
@@ -329,11 +357,9 @@ fn pools(args: &SweepArgs, asked: &Asked, skipped: &mut Vec<Skipped>) -> Result<
     for allocator in &asked.allocators {
         match allocator::open(*allocator, &spec) {
             Ok(pool) => pools.push(pool),
-            Err(AllocatorError::Absent { reason, .. }) => skipped.push(Skipped {
-                path: asked.paths[0],
-                allocator: Some(*allocator),
-                reason,
-            }),
+            Err(AllocatorError::Absent { reason, .. }) => {
+                skipped.push(Skipped { path: asked.paths[0], allocator: Some(*allocator), reason })
+            }
             Err(other) => return Err(other),
         }
     }

@@ -18,7 +18,11 @@ const REPLAY: &str = "replay of recorded samples";
 const NO_HURRY: Duration = Duration::MAX;
 
 /// Runs `--simulate`.
-pub fn run(args: &SweepArgs, model: &str, watcher: &mut dyn Watcher) -> Result<(Report, Option<Stop>), Failure> {
+pub fn run(
+    args: &SweepArgs,
+    model: &str,
+    watcher: &mut dyn Watcher,
+) -> Result<(Report, Option<Stop>), Failure> {
     if let Some(model) = Model::named(model) {
         let plan = Plan::of(args, grid::WHOLE)?;
         return Ok(simulate(&model, plan, watcher));

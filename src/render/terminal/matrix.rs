@@ -27,7 +27,8 @@ pub fn matrices(report: &Report, style: Style) -> String {
         if let Some((line, lines)) = Scanline::fullest(report, path, Scan::Dst) {
             out.extend(of_line(report, line, style));
             if lines > 1 {
-                let text = format!("{path} was swept at {lines} source offsets; shown is {}.", offset(line.held));
+                let text =
+                    format!("{path} was swept at {lines} source offsets; shown is {}.", offset(line.held));
                 out.push(paragraph("", &text, style.width));
             }
         }
@@ -110,7 +111,8 @@ fn title(line: Scanline, style: Style) -> String {
         Scan::Dst => ["destination", "source"],
         Scan::Src => ["source", "destination"],
     };
-    let text = format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held));
+    let text =
+        format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held));
     if style.colour { paint(&text, Paint::Bold) } else { text }
 }
 
@@ -175,7 +177,8 @@ fn sign(depth: Depth) -> char {
 
 /// Cells whose numbers stand below each other, with the marks sticking out to the right.
 fn align(rows: Vec<Vec<Value>>) -> Vec<Vec<Cell>> {
-    let widest = |column: usize, part: fn(&Value) -> usize| rows.iter().map(|r| part(&r[column])).max().unwrap_or(0);
+    let widest =
+        |column: usize, part: fn(&Value) -> usize| rows.iter().map(|r| part(&r[column])).max().unwrap_or(0);
     let columns = rows.first().map_or(0, Vec::len);
     let marks: Vec<usize> = (0..columns).map(|c| widest(c, |v| v.mark.chars().count())).collect();
     let cell = |value: &Value, widest: usize| {

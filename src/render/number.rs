@@ -104,7 +104,10 @@ mod tests {
         assert_eq!([times(1.251), times(1.999), times(7.34), times(25.2)], ["1.25x", "2.0x", "7.3x", "25x"]);
         assert_eq!([times_briefly(1.25), times_briefly(9.96)], ["1.2x", "10x"]);
         assert_eq!(times(-1.0), "-1.00x");
-        assert_eq!([bytes(128), bytes(2113), bytes(65536), bytes(64 << 20)], ["128 B", "2113 B", "64 KiB", "64 MiB"]);
+        assert_eq!(
+            [bytes(128), bytes(2113), bytes(65536), bytes(64 << 20)],
+            ["128 B", "2113 B", "64 KiB", "64 MiB"]
+        );
         assert_eq!([span(1, 15), span(8, 8)], ["0x001-0x00f", "0x008"]);
         assert_eq!(counted(2, "context switch"), "2 context switches");
     }

@@ -24,7 +24,8 @@ mod tests {
 
     #[test]
     fn nothing_steers_the_terminal() {
-        let hostile = "a\u{1b}[31mb\u{202e}c\u{2066}\u{200b}\u{7f}\u{9b}\r\n\u{2028}\u{feff}\u{e0041}é®µ—'\"\\";
+        let hostile =
+            "a\u{1b}[31mb\u{202e}c\u{2066}\u{200b}\u{7f}\u{9b}\r\n\u{2028}\u{feff}\u{e0041}é®µ—'\"\\";
         let shown = printable(hostile, 100);
         assert_eq!(
             shown,

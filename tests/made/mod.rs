@@ -135,21 +135,23 @@ pub fn measure(
     });
     for &allocator in owners {
         let tilt = 1.0 + allocator.map_or(0.0, |a| 0.004 * f64::from(a as u8));
-        report.cells.extend(places.clone().map(|(dst, src)| Cell {
-            run,
-            path: if allocator.is_some() { PathName::Read } else { PathName::Pread },
-            allocator,
-            dst: Some(dst),
-            src: Some(src),
-            len,
-            repeat: 1,
-            reference: dst.is_multiple_of(0x100),
-            ns: (0..rounds)
-                .map(|round| {
-                    let wobble = f64::from((u32::from(dst) * 7 + round * 13) % 11) / 1000.0;
-                    Some((cost(len, dst, src) * tilt * (1.0 + wobble)).round() as u64)
-                })
-                .collect(),
+        report.cells.extend(places.clone().map(|(dst, src)| {
+            Cell {
+                run,
+                path: if allocator.is_some() { PathName::Read } else { PathName::Pread },
+                allocator,
+                dst: Some(dst),
+                src: Some(src),
+                len,
+                repeat: 1,
+                reference: dst.is_multiple_of(0x100),
+                ns: (0..rounds)
+                    .map(|round| {
+                        let wobble = f64::from((u32::from(dst) * 7 + round * 13) % 11) / 1000.0;
+                        Some((cost(len, dst, src) * tilt * (1.0 + wobble)).round() as u64)
+                    })
+                    .collect(),
+            }
         }));
     }
 }
@@ -223,10 +225,7 @@ pub fn judge(report: &mut Report, len: u64, state: State, baseline: f64, misalig
             state,
             baseline_bytes_per_s: baseline,
             misalignment: Some(misalignment),
-            bands: bands
-                .iter()
-                .map(|b| Band { bytes_per_s: baseline / b.slowdown, ..b.clone() })
-                .collect(),
+            bands: bands.iter().map(|b| Band { bytes_per_s: baseline / b.slowdown, ..b.clone() }).collect(),
         });
     }
     report.verdict.state = report.verdict.state.max(state);
@@ -261,6 +260,22 @@ pub fn zen3() -> Report {
         judge(&mut report, len, State::Affected, 20e9, 1.0, &[band(0x991, 0x00f, 2.8, 90.0)]);
     }
     report.verdict.signature = Some("the published Zen 3 band 0x991..0x00f (opendal#3665)".into());
+    report
+}
+
+/// Zen 5 as published: a bounded penalty, which only the shortest copies feel.
+pub fn zen5() -> Report {
+    let cost: Cost = |len, dst, src| {
+        let clocks = if (1..=63).contains(&distance(dst, src)) { 20.0 } else { 0.0 };
+        (400.0 + len as f64 / 6.4 + clocks * 10.0) / 5.0
+    };
+    let mut report = sweep_of(cost);
+    report.host.cpu.microarchitecture = Some("Zen 5".into());
+    measure(&mut report, 5, &THREE.map(Some), 128, (0..=0x48).map(|dst| (dst, 0)), cost);
+    for len in [KIB_64, MIB_64] {
+        judge(&mut report, len, State::Clean, 32e9, 1.0, &[]);
+    }
+    judge(&mut report, 128, State::Clean, 1.52e9, 1.0, &[band(0x001, 0x03f, 1.48, 320.0)]);
     report
 }
 

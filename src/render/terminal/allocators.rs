@@ -24,7 +24,9 @@ fn on_path(report: &Report, path: PathName, style: Style) -> Vec<String> {
         return vec![];
     }
     let owners: BTreeSet<Allocator> = report.placements.iter().map(|p| p.allocator).collect();
-    let lines = owners.into_iter().map(|owner| paragraph(&format!("  {owner:<9} "), &of(report, owner, &deep), style.width));
+    let lines = owners
+        .into_iter()
+        .map(|owner| paragraph(&format!("  {owner:<9} "), &of(report, owner, &deep), style.width));
     lines.collect()
 }
 
@@ -59,7 +61,8 @@ fn of(report: &Report, owner: Allocator, deep: &BTreeMap<u64, BTreeSet<Interval>
     if alike.is_empty() {
         return "no placement was recorded".into();
     }
-    let alike: Vec<String> = alike.into_iter().map(|(fate, lens)| format!("{} {fate}", listed(&lens))).collect();
+    let alike: Vec<String> =
+        alike.into_iter().map(|(fate, lens)| format!("{} {fate}", listed(&lens))).collect();
     alike.join("; ")
 }
 
@@ -70,6 +73,8 @@ fn fate(offsets: &[u16], bands: &BTreeSet<Interval>) -> String {
         (1, 0) => format!("at {}: outside the band", offset(offsets[0])),
         (1, _) => format!("at {}: INSIDE the band, slow", offset(offsets[0])),
         (count, 0) => format!("at {count} different offsets: 0 of {} inside the band", offsets.len()),
-        (count, inside) => format!("at {count} different offsets: {inside} of {} INSIDE the band", offsets.len()),
+        (count, inside) => {
+            format!("at {count} different offsets: {inside} of {} INSIDE the band", offsets.len())
+        }
     }
 }

@@ -100,7 +100,10 @@ pub fn whereabouts(band: &Band) -> String {
         Some(Axis::Dst) => format!("when the destination starts at page offset {at}, whatever the source"),
         Some(Axis::Src) => format!("when the source starts at page offset {at}, whatever the destination"),
         Some(Axis::Mixed) => {
-            format!("at {} offsets {at} (neither destination, source nor distance alone decides)", side(band.scan))
+            format!(
+                "at {} offsets {at} (neither destination, source nor distance alone decides)",
+                side(band.scan)
+            )
         }
         None => format!(
             "at {} offsets {at} (whether destination, source or distance decides, the data cannot tell)",
@@ -138,10 +141,14 @@ fn apart(from: u16, to: u16) -> String {
 /// How sure the edges are, where they are not exact.
 fn edges(band: &Band) -> String {
     let range = |name: &str, range: Option<[u16; 2]>| {
-        range.map(|[low, high]| format!("{name} lies between {} and {}", offset(on_circle(low)), offset(on_circle(high))))
+        range.map(|[low, high]| {
+            format!("{name} lies between {} and {}", offset(on_circle(low)), offset(on_circle(high)))
+        })
     };
-    let unsure: Vec<String> =
-        [range("its first offset", band.from_range), range("its last", band.to_range)].into_iter().flatten().collect();
+    let unsure: Vec<String> = [range("its first offset", band.from_range), range("its last", band.to_range)]
+        .into_iter()
+        .flatten()
+        .collect();
     if unsure.is_empty() { String::new() } else { format!(" — {} —", listed(&unsure)) }
 }
 

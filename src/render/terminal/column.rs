@@ -36,10 +36,12 @@ impl Column {
             let column = columns
                 .entry((cell.len, cell.allocator))
                 .or_insert_with(|| Column::empty(report, line, cell.allocator, cell.len));
-            let one = cell.ns.iter().flatten().filter(|ns| **ns > 0).map(|ns| *ns as f64 / f64::from(cell.repeat));
+            let one =
+                cell.ns.iter().flatten().filter(|ns| **ns > 0).map(|ns| *ns as f64 / f64::from(cell.repeat));
             column.samples.entry(place).or_default().extend(one);
         }
-        let judged = |c: &Column| verdict_on(report, line, c.allocator, c.len).map(|v| v.baseline_bytes_per_s);
+        let judged =
+            |c: &Column| verdict_on(report, line, c.allocator, c.len).map(|v| v.baseline_bytes_per_s);
         columns.into_values().map(|c| Column { clean: c.clean(judged(&c)), ..c }).collect()
     }
 
@@ -72,7 +74,8 @@ impl Column {
     /// Bytes per second at the natural offsets, each as likely as the others: by their mean time.
     pub fn natural_throughput(&self) -> Option<f64> {
         let each = self.natural.iter().filter_map(|o| self.throughput_at(std::iter::once(*o)));
-        let (count, times) = each.fold((0.0, 0.0), |(count, times), speed| (count + 1.0, times + 1.0 / speed));
+        let (count, times) =
+            each.fold((0.0, 0.0), |(count, times), speed| (count + 1.0, times + 1.0 / speed));
         (count > 0.0).then(|| count / times)
     }
 
@@ -100,7 +103,8 @@ impl Column {
     /// The band that most of a row's measured offsets lie in.
     pub fn band_of(&self, row: Row) -> Option<Slow> {
         let measured: Vec<u16> = self.measured(row).collect();
-        let inside = |band: &Slow| 2 * measured.iter().filter(|o| band.at.contains(**o)).count() > measured.len();
+        let inside =
+            |band: &Slow| 2 * measured.iter().filter(|o| band.at.contains(**o)).count() > measured.len();
         self.bands.iter().copied().find(inside)
     }
 
@@ -123,7 +127,12 @@ impl Column {
 }
 
 /// The verdict on one column.
-fn verdict_on(report: &Report, line: Scanline, allocator: Option<Allocator>, len: u64) -> Option<&PathVerdict> {
+fn verdict_on(
+    report: &Report,
+    line: Scanline,
+    allocator: Option<Allocator>,
+    len: u64,
+) -> Option<&PathVerdict> {
     report.verdict.paths.iter().find(|v| v.path == line.path && v.allocator == allocator && v.len == len)
 }
 

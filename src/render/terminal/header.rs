@@ -35,7 +35,8 @@ fn cpu(host: &Host) -> String {
     let cpu = &host.cpu;
     let brand = cpu.brand.as_deref().map_or_else(|| unknown(host, "cpu.brand"), fact);
     let architecture = cpu.microarchitecture.as_deref().map(fact);
-    let architecture = architecture.unwrap_or_else(|| format!("microarchitecture {}", unknown(host, "cpu.microarchitecture")));
+    let architecture = architecture
+        .unwrap_or_else(|| format!("microarchitecture {}", unknown(host, "cpu.microarchitecture")));
     let microcode = match cpu.microcode.as_deref() {
         Some([]) | None => unknown(host, "cpu.microcode"),
         Some(revisions) => fact(&revisions.join(" and ")),
@@ -54,7 +55,8 @@ fn cpu(host: &Host) -> String {
 fn bits(host: &Host) -> String {
     let named = host.cpu.features.named().into_iter();
     let shown = named.filter(|(name, bit)| matches!(*name, "erms" | "fsrm") || bit.cpuid);
-    let bits: Vec<String> = shown.map(|(name, bit)| format!("{} {}", name.to_uppercase(), said(bit))).collect();
+    let bits: Vec<String> =
+        shown.map(|(name, bit)| format!("{} {}", name.to_uppercase(), said(bit))).collect();
     bits.join(", ")
 }
 
@@ -72,7 +74,9 @@ fn kernel(host: &Host) -> String {
     let routine = routine.map_or_else(|| unknown(host, "kernel.copy_routine"), fact);
     let under = match &host.hypervisor {
         Some(name) => format!("under {}", fact(name)),
-        None if host.unknown.contains_key("hypervisor") => format!("under a hypervisor {}", unknown(host, "hypervisor")),
+        None if host.unknown.contains_key("hypervisor") => {
+            format!("under a hypervisor {}", unknown(host, "hypervisor"))
+        }
         None => "on bare metal".into(),
     };
     format!("{} {under}; copies with {routine}", fact(&host.kernel.release))

@@ -27,7 +27,8 @@ pub fn matrices(report: &Report, style: Style) -> String {
         if let Some((line, lines)) = Scanline::fullest(report, path, Scan::Dst) {
             out.extend(of_line(report, line, style));
             if lines > 1 {
-                let text = format!("{path} was swept at {lines} source offsets; shown is {}.", offset(line.held));
+                let text =
+                    format!("{path} was swept at {lines} source offsets; shown is {}.", offset(line.held));
                 out.push(paragraph("", &text, style.width));
             }
         }
@@ -110,8 +111,10 @@ fn title(line: Scanline, style: Style) -> String {
         Scan::Dst => ["destination", "source"],
         Scan::Src => ["source", "destination"],
     };
-    let text = format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held));
-    if style.colour { paint(&text, Paint::Bold) } else { text }
+    let text =
+        format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held));
+    let text = paragraph("", &text, style.width);
+    if style.colour { paint(text.trim_end(), Paint::Bold) } else { text.trim_end().into() }
 }
 
 fn heading(columns: &[Column], scan: Scan) -> Vec<Cell> {
@@ -175,7 +178,8 @@ fn sign(depth: Depth) -> char {
 
 /// Cells whose numbers stand below each other, with the marks sticking out to the right.
 fn align(rows: Vec<Vec<Value>>) -> Vec<Vec<Cell>> {
-    let widest = |column: usize, part: fn(&Value) -> usize| rows.iter().map(|r| part(&r[column])).max().unwrap_or(0);
+    let widest =
+        |column: usize, part: fn(&Value) -> usize| rows.iter().map(|r| part(&r[column])).max().unwrap_or(0);
     let columns = rows.first().map_or(0, Vec::len);
     let marks: Vec<usize> = (0..columns).map(|c| widest(c, |v| v.mark.chars().count())).collect();
     let cell = |value: &Value, widest: usize| {
@@ -209,8 +213,9 @@ fn source_sweep(report: &Report, line: Scanline, style: Style) -> Vec<String> {
     let whole = Row { from: 0, to: crate::report::PAGE - 1, which: Which::All };
     let Some(range) = whole.label(&columns) else { return vec![] };
     let speeds = columns.iter().filter_map(|c| Some((c, c.throughput(whole)?)));
+    let with = |c: &Column| c.allocator.map(|a| format!(" with {a}")).unwrap_or_default();
     let speeds: Vec<String> = speeds
-        .map(|(c, speed)| format!("{} GB/s at {} with {}", gigabytes(speed), bytes(c.len), owner(c)))
+        .map(|(c, speed)| format!("{} GB/s at {}{}", gigabytes(speed), bytes(c.len), with(c)))
         .collect();
     let text =
         format!("{}: src {range} at dst {}: no band ({}).", line.path, offset(line.held), speeds.join(", "));

@@ -31,7 +31,8 @@ fn floor(report: &Report) -> Option<String> {
         *known = known.max(floor.floor);
     }
     let most: Vec<String> = most.iter().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
-    (!most.is_empty()).then(|| format!("Noise floor (smaller differences would go unseen): {}.", listed(&most)))
+    (!most.is_empty())
+        .then(|| format!("Noise floor (smaller differences would go unseen): {}.", listed(&most)))
 }
 
 fn disturbed(report: &Report) -> Option<String> {

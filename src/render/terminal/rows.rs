@@ -123,7 +123,9 @@ fn split(columns: &[Column], cuts: &BTreeSet<u16>) -> Vec<Row> {
             aligned.zip(rest).is_some_and(|(a, r)| a.max(r) >= APART * a.min(r))
         });
         let parts: &[Which] = if apart { &[Which::Unaligned, Which::Aligned] } else { &[Which::All] };
-        rows.extend(parts.iter().map(|w| row(*w)).filter(|r| columns.iter().any(|c| c.measured(*r).next().is_some())));
+        rows.extend(
+            parts.iter().map(|w| row(*w)).filter(|r| columns.iter().any(|c| c.measured(*r).next().is_some())),
+        );
     }
     rows
 }

@@ -67,9 +67,10 @@ fn on_path(report: &Report, path: PathName) -> Vec<String> {
 }
 
 fn deep_band(report: &Report, path: PathName, found: &Found) -> String {
-    let doubt = if found.is_confirmed() { "" } else { " Fresh rounds did not confirm this." };
+    let (is, doubt) =
+        if found.is_confirmed() { ("is", "") } else { ("seems", " Fresh rounds did not confirm this.") };
     let [place, cost, owners] = [whereabouts(found.band()), found.cost(), found.owners(report)];
-    format!("{path} is slow {place}: {cost}{owners}.{doubt}").replace(" —:", ":")
+    format!("{path} {is} slow {place}: {cost}{owners}.{doubt}").replace(" —:", ":")
 }
 
 /// A path without a deep band: at which speed, and whether that is an answer.
@@ -80,10 +81,15 @@ fn without_bands(report: &Report, path: PathName) -> String {
         let speed = fastest.entry(verdict.len).or_insert(verdict.baseline_bytes_per_s);
         *speed = speed.max(verdict.baseline_bytes_per_s);
     }
-    let speeds = fastest.iter().rev().map(|(len, speed)| format!("{} GB/s at {}", gigabytes(*speed), bytes(*len)));
+    let speeds =
+        fastest.iter().rev().map(|(len, speed)| format!("{} GB/s at {}", gigabytes(*speed), bytes(*len)));
     let speeds: Vec<String> = speeds.take(3).collect();
     let speeds = listed(&speeds);
     match of_path().map(|v| v.state).max() {
+        Some(State::Clean) if of_path().any(|v| !v.bands.is_empty()) => {
+            let least = times(report.run.options.affected_at);
+            format!("no page offset makes {path} {least} slower or worse ({speeds}).")
+        }
         Some(State::Clean) => format!("no page offset makes {path} slow ({speeds})."),
         _ => format!("whether any page offset makes {path} slow cannot be told ({speeds})."),
     }
@@ -104,7 +110,8 @@ fn interrupted(report: &Report) -> Option<String> {
 fn reasons(report: &Report) -> Option<String> {
     let unsettled = std::iter::once(report.verdict.state).chain(report.verdict.paths.iter().map(|v| v.state));
     let unsettled = unsettled.into_iter().any(|s| s == State::Inconclusive);
-    let reasons: Vec<String> = report.verdict.reasons.iter().take(4).map(|r| sentence(&printable(r, 300))).collect();
+    let reasons: Vec<String> =
+        report.verdict.reasons.iter().take(4).map(|r| sentence(&printable(r, 300))).collect();
     (unsettled && !reasons.is_empty()).then(|| format!("Why not settled: {}", reasons.join(" ")))
 }
 
@@ -164,10 +171,14 @@ fn mild(report: &Report, path: PathName) -> Option<String> {
     }
     let by_len = by_len.into_iter().map(|(len, bands)| format!("{} for {}", few(bands), bytes(len)));
     let by_len: Vec<String> = by_len.collect();
-    let spread = spread.map(|[low, high]| format!("; single samples range from {} to {}", times(low), times(high)));
+    let spread =
+        spread.map(|[low, high]| format!("; single samples range from {} to {}", times(low), times(high)));
     (!by_len.is_empty()).then(|| {
         let told = by_len.join("; ");
-        format!("Milder, deciding nothing, with approximate edges: {path} {told}{}.", spread.unwrap_or_default())
+        format!(
+            "Milder, deciding nothing, with approximate edges: {path} {told}{}.",
+            spread.unwrap_or_default()
+        )
     })
 }
 
@@ -187,8 +198,12 @@ fn misalignment(report: &Report) -> Option<String> {
             *known = known.max(factor);
         }
     }
-    let most: Vec<String> = most.iter().rev().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
+    let most: Vec<String> =
+        most.iter().rev().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
     (!most.is_empty()).then(|| {
-        format!("Apart from that, any destination off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.", few(most))
+        format!(
+            "Any destination off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.",
+            few(most)
+        )
     })
 }

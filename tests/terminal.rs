@@ -13,11 +13,12 @@ fn plain(report: &Report) -> String {
     sweep(report, Style::default())
 }
 
-fn all() -> [Report; 7] {
+fn all() -> [Report; 8] {
     [
         made::zen4(),
         made::clean(),
         made::zen3(),
+        made::zen5(),
         made::interrupted(),
         made::inconclusive(),
         made::short(),
@@ -46,10 +47,11 @@ fn stripped(text: &str) -> String {
 
 #[test]
 fn golden_outputs() {
-    let [zen4, clean, zen3, interrupted, inconclusive, short, recorded] = all().map(|r| plain(&r));
+    let [zen4, clean, zen3, zen5, interrupted, inconclusive, short, recorded] = all().map(|r| plain(&r));
     expect_file!["golden/zen4.txt"].assert_eq(&zen4);
     expect_file!["golden/clean.txt"].assert_eq(&clean);
     expect_file!["golden/zen3.txt"].assert_eq(&zen3);
+    expect_file!["golden/zen5.txt"].assert_eq(&zen5);
     expect_file!["golden/interrupted.txt"].assert_eq(&interrupted);
     expect_file!["golden/inconclusive.txt"].assert_eq(&inconclusive);
     expect_file!["golden/short.txt"].assert_eq(&short);

@@ -44,83 +44,92 @@ pub enum Ruling {
 
 /// Findings of all series with a confirm phase.
 pub fn fresh(report: &Report) -> Vec<Finding> {
-    let asked = asked(report);
     let mut findings = Vec::new();
-    for one in &asked {
+    for one in &asked(report) {
         let parts = series::confirms(report, one.series.key);
-        let joined = joined(one, &parts);
-        for (stretch, evidence) in joined {
-            findings.push(finding(one, &stretch, evidence));
-        }
+        let fresh: Vec<Fresh<'_>> = parts.iter().map(|part| Fresh::of(one, part)).collect();
+        findings.extend(joined(one, &fresh).iter().map(|candidate| finding(one, candidate)));
     }
     findings
 }
 
-/// A part of fresh rounds that holds a stretch's cells.
+/// One run's fresh rounds against their references.
 struct Fresh<'a> {
     part: &'a Part<'a>,
     relative: Relative,
     profile: Profile,
 }
 
-/// Each tested stretch with its fresh rounds, if it has any; neighbours that turn out to be of one
-/// level are one stretch, since a noisy cell of the screen can split a band.
-fn joined<'a>(one: &'a Asked<'a>, parts: &'a [Part<'a>]) -> Vec<(Stretch, Option<Fresh<'a>>)> {
-    let mut out: Vec<(Stretch, Option<Fresh<'a>>)> = Vec::new();
+impl<'a> Fresh<'a> {
+    fn of(one: &Asked<'_>, part: &'a Part<'a>) -> Fresh<'a> {
+        let place = screen::on_line(one.series.shape);
+        let avoid =
+            |c: &Cell| place(c).is_some_and(|o| one.tested.iter().any(|s| s.holds(o, screen::MARGIN)));
+        let relative = part.relative(one.series.shape, 0.5, avoid);
+        let profile = Profile::gather([(part, &relative)], place);
+        Fresh { part, relative, profile }
+    }
+
+    /// The median log slowdown of the points inside a stretch.
+    fn level(&self, stretch: &Stretch) -> Option<f64> {
+        let inside = self.profile.points.iter().filter(|p| stretch.holds(p.offset, 0));
+        stats::median_of(inside.map(|p| p.level))
+    }
+}
+
+/// A tested stretch with its fresh rounds, where it has any.
+struct Candidate<'a> {
+    stretch: Stretch,
+    /// The stretch whose crossing was asked for: the candidate itself, or its widest part.
+    crossed: Stretch,
+    fresh: Option<&'a Fresh<'a>>,
+}
+
+/// The tested stretches; neighbours that turn out to be of one level are one candidate, since a noisy
+/// cell of the screen can split a band.
+fn joined<'a>(one: &Asked<'_>, fresh: &'a [Fresh<'a>]) -> Vec<Candidate<'a>> {
+    let mut out: Vec<Candidate<'a>> = Vec::new();
     for stretch in &one.tested {
-        let now = fresh_of(one, stretch, parts);
-        let level = |s: &Stretch, f: &Option<Fresh<'_>>| f.as_ref().and_then(|f| level_in(&f.profile, s));
-        if let Some((last, last_fresh)) = out.last_mut() {
-            let adjacent = last.to.wrapping_add(1) % PAGE == stretch.from;
-            let levels = level(last, last_fresh).zip(level(stretch, &now));
+        let own = fresh.iter().find(|f| f.level(stretch).is_some());
+        let level = |s: &Stretch| own.and_then(|f| f.level(s));
+        if let Some(last) = out.last_mut() {
+            let adjacent = last.stretch.to.wrapping_add(1) % PAGE == stretch.from;
+            let levels = level(&last.stretch).zip(level(stretch));
             if adjacent && levels.is_some_and(|(a, b)| (a - b).abs() < LEVELS.ln()) {
-                last.to = stretch.to;
-                last.offsets.extend(&stretch.offsets);
-                last.beside[1] = stretch.beside[1];
-                last.outer[1] = stretch.outer[1];
+                last.append(stretch);
                 continue;
             }
         }
-        out.push((stretch.clone(), now));
+        out.push(Candidate { stretch: stretch.clone(), crossed: stretch.clone(), fresh: own });
     }
     out
 }
 
-fn fresh_of<'a>(one: &Asked<'_>, stretch: &Stretch, parts: &'a [Part<'a>]) -> Option<Fresh<'a>> {
-    let shape = one.series.shape;
-    let place = screen::on_line(shape);
-    parts.iter().find_map(|part| {
-        let inside = |c: &&Cell| place(c).is_some_and(|o| stretch.holds(o, 0));
-        part.cells.iter().any(|c| inside(&c)).then(|| {
-            let avoid =
-                |c: &Cell| place(c).is_some_and(|o| one.tested.iter().any(|s| s.holds(o, screen::MARGIN)));
-            let relative = part.relative(shape, 0.5, avoid);
-            let profile = Profile::gather([(part, &relative)], place);
-            Fresh { part, relative, profile }
-        })
-    })
+impl Candidate<'_> {
+    fn append(&mut self, next: &Stretch) {
+        self.stretch.to = next.to;
+        self.stretch.offsets.extend(&next.offsets);
+        self.stretch.beside[1] = next.beside[1];
+        self.stretch.outer[1] = next.outer[1];
+        if next.width() > self.crossed.width() {
+            self.crossed = next.clone();
+        }
+    }
 }
 
-/// The median log slowdown of a profile's points inside a stretch.
-fn level_in(profile: &Profile, stretch: &Stretch) -> Option<f64> {
-    let inside = profile.points.iter().filter(|p| stretch.holds(p.offset, 0));
-    stats::median_of(inside.map(|p| p.level))
-}
-
-fn finding(one: &Asked<'_>, stretch: &Stretch, fresh: Option<Fresh<'_>>) -> Finding {
-    let (key, shape) = (one.series.key, one.series.shape);
-    let screen = &one.screened.profile;
-    let Some(fresh) = fresh else {
+fn finding(one: &Asked<'_>, candidate: &Candidate<'_>) -> Finding {
+    let (key, shape, stretch) = (one.series.key, one.series.shape, &candidate.stretch);
+    let Some(fresh) = candidate.fresh else {
         return pooled(&one.series, &one.screened, stretch, None);
     };
-    let evidence = Evidence { fresh: Some(&fresh.profile), screen };
-    let level = level_in(&fresh.profile, stretch).unwrap_or(stretch.level);
-    let edges = edges(stretch, level, &evidence);
+    let evidence = Evidence { fresh: Some(&fresh.profile), screen: &one.screened.profile };
+    let level = fresh.level(stretch).unwrap_or(stretch.level);
+    let edges = edges(stretch, level, &one.tested, &evidence);
     let within = Stretch { from: edges[0].at, to: edges[1].at, ..stretch.clone() };
     let place = screen::on_line(shape);
     let inside = |c: &Cell| place(c).is_some_and(|o| within.holds(o, 0));
     let trials = blocks(fresh.part, &fresh.relative, key.len, inside);
-    let axis = axis::crossing(key, shape, stretch, &one.tested, fresh.part, &fresh.relative);
+    let axis = axis::crossing(key, shape, &candidate.crossed, &one.tested, fresh.part, &fresh.relative);
     Finding { key, shape, edges, axis, testable: !trials.slow.is_empty(), trials }
 }
 
@@ -169,7 +178,7 @@ fn log_ns(rows: &[Row<'_>]) -> f64 {
 /// A finding by the screen's own samples: what a recording allows.
 pub fn pooled(series: &Series<'_>, screened: &Screened, stretch: &Stretch, axis: Option<Axis>) -> Finding {
     let evidence = Evidence { fresh: None, screen: &screened.profile };
-    let edges = edges(stretch, stretch.level, &evidence);
+    let edges = edges(stretch, stretch.level, &screened.stretches, &evidence);
     let within = Stretch { from: edges[0].at, to: edges[1].at, ..stretch.clone() };
     let shape = series.shape;
     let projected = axis::placer(shape, axis);

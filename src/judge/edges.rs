@@ -24,28 +24,44 @@ pub struct Evidence<'a> {
     pub screen: &'a Profile,
 }
 
+/// The band's side of the limit between it and what lies beside it, which may be a slower band.
+#[derive(Clone, Copy)]
+struct Side {
+    limit: f64,
+    above: bool,
+}
+
 impl Evidence<'_> {
-    /// The share of an offset's samples above a limit; none where it was not sampled.
-    fn slow_share(&self, offset: u16, limit: f64) -> Option<f64> {
+    /// The share of an offset's samples on the band's side; none where it was not sampled.
+    fn share(&self, offset: u16, side: Side) -> Option<f64> {
         let point = self.fresh.and_then(|p| p.at(offset)).or_else(|| self.screen.at(offset))?;
-        Some(point.logs.iter().filter(|l| **l > limit).count() as f64 / point.logs.len() as f64)
+        let inside = point.logs.iter().filter(|l| (**l > side.limit) == side.above).count();
+        Some(inside as f64 / point.logs.len() as f64)
     }
 }
 
 /// Both edges of a stretch of this log slowdown: a cell belongs to the side of the geometric mean of
-/// the two levels on which most of its samples lie.
-pub fn edges(stretch: &Stretch, level: f64, evidence: &Evidence<'_>) -> [Edge; 2] {
+/// the two levels on which most of its samples lie. `others` are bands of their own: no edge enters them.
+pub fn edges(stretch: &Stretch, level: f64, others: &[Stretch], evidence: &Evidence<'_>) -> [Edge; 2] {
     let inward = WINDOW.min((stretch.width() - 1) / 2);
+    let taken = |offset: u16| others.iter().any(|o| o != stretch && o.holds(offset, 0));
+    // the screen put what lies beyond its window outside; fresh noise may not argue with all of it
+    let outside =
+        |offset: u16| !stretch.holds(offset, 0) && (taken(offset) || !stretch.holds(offset, WINDOW));
+    let share = |offset: u16, side: Side| match evidence.share(offset, side) {
+        Some(_) if outside(offset) => Some(0.0),
+        share => share,
+    };
     let edge = |from: u16, outward: u16, outer: f64| {
-        walk(from.wrapping_sub(outward.wrapping_mul(inward)) % PAGE, outward, (level + outer) / 2.0, evidence)
+        let side = Side { limit: (level + outer) / 2.0, above: outer < level };
+        walk(from.wrapping_sub(outward.wrapping_mul(inward)) % PAGE, outward, |o| share(o, side))
     };
     [edge(stretch.from, PAGE - 1, stretch.outer[0]), edge(stretch.to, 1, stretch.outer[1])]
 }
 
 /// Walks outward (by 1 or -1 on the circle) from inside the band to its last slow offset.
-fn walk(start: u16, outward: u16, limit: f64, evidence: &Evidence<'_>) -> Edge {
+fn walk(start: u16, outward: u16, share: impl Fn(u16) -> Option<f64>) -> Edge {
     let next = |offset: u16, steps: u16| offset.wrapping_add(outward.wrapping_mul(steps)) % PAGE;
-    let share = |offset| evidence.slow_share(offset, limit);
     let slow = |offset| share(offset).is_some_and(|s| s > 0.5);
     let mut at = start;
     for _ in 0..PAGE {
@@ -118,7 +134,7 @@ mod tests {
     }
 
     fn found(stretch: &Stretch, share: impl Fn(u16) -> usize) -> [Edge; 2] {
-        edges(stretch, 1.0, &Evidence { fresh: None, screen: &profile(share) })
+        edges(stretch, 1.0, &[], &Evidence { fresh: None, screen: &profile(share) })
     }
 
     #[test]
@@ -128,6 +144,35 @@ mod tests {
         assert_eq!(found(&stretch(1, 15), band), exact);
         assert_eq!(found(&stretch(2, 17), band), exact, "the screen was off by a cell");
         assert_eq!(found(&stretch(3, 13), band), exact);
+    }
+
+    #[test]
+    fn beside_a_deeper_band_the_edge_lies_between_the_levels() {
+        // 0x001..0x00f is deep (log 1.0 in all rounds), 0x010..0x01f mild (0.4)
+        let level = |o: u16| {
+            if (1..16).contains(&o) {
+                1.0
+            } else if (16..32).contains(&o) {
+                0.4
+            } else {
+                0.0
+            }
+        };
+        let point = |offset| Point { offset, level: level(offset), logs: vec![level(offset); 10] };
+        let profile = Profile { points: (0..PAGE).map(point).collect() };
+        let mild = Stretch { outer: [1.0, 0.0], ..stretch(0x10, 0x1f) };
+        let both = edges(&mild, 0.4, &[], &Evidence { fresh: None, screen: &profile });
+        assert_eq!(both, [Edge { at: 0x10, range: None }, Edge { at: 0x1f, range: None }]);
+    }
+
+    #[test]
+    fn an_edge_enters_no_other_band_and_stays_near_what_was_screened() {
+        let near = Stretch { offsets: vec![1], ..stretch(1, 0xf) };
+        let mild = stretch(0x14, 0x20);
+        let slow = |o: u16| if (1..0x40).contains(&o) { 10 } else { 0 };
+        let both =
+            edges(&mild, 1.0, &[near, mild.clone()], &Evidence { fresh: None, screen: &profile(slow) });
+        assert_eq!([both[0].at, both[1].at], [0x10, 0x24]);
     }
 
     #[test]
@@ -156,7 +201,7 @@ mod tests {
     fn offsets_nobody_sampled_make_a_range() {
         let mut profile = profile(|o| if (1..=15).contains(&o) { 10 } else { 0 });
         profile.points.retain(|p| !(13..20).contains(&p.offset));
-        let both = edges(&stretch(1, 12), 1.0, &Evidence { fresh: None, screen: &profile });
+        let both = edges(&stretch(1, 12), 1.0, &[], &Evidence { fresh: None, screen: &profile });
         assert_eq!(both[1], Edge { at: 12, range: Some([12, 19]) });
     }
 }

@@ -50,7 +50,6 @@ pub fn above(values: &[f64], limit: f64) -> f64 {
     sign_test(values.iter().filter(|v| **v > limit).count(), values.len())
 }
 
-
 /// Holm's step-down correction: which of the tests hold together at level `alpha`.
 pub fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();

@@ -303,7 +303,7 @@ mod tests {
         let narrow = Asked { dst: "0x0-0x10".parse().unwrap(), lens: Some(vec![FINE]), ..asked() };
         let plan = &screens(&narrow)[0];
         let glibc = plan.cells.iter().filter(|c| c.allocator == Some(Allocator::Glibc) && c.reference);
-        let (aligned, rest): (Vec<_>, Vec<_>) = glibc.partition(|c| c.dst % 32 == 0);
+        let (aligned, rest): (Vec<u16>, Vec<u16>) = glibc.map(|c| c.dst).partition(|dst| dst % 32 == 0);
         assert!(aligned.len() >= 16 && rest.len() >= 16);
     }
 

@@ -24,6 +24,9 @@ const PRECISIONS: u64 = 50;
 const SETTLED: f64 = 0.02;
 const WARMUPS: u32 = 10;
 
+/// The second page of an A/A control starts at most this many pages after the first.
+const CONTROL_SHIFT: u64 = 3;
+
 /// What one run samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -135,7 +138,8 @@ impl Pages {
             .map(|pool| {
                 let most = limits.pools[pool];
                 let first = random.random_range(0..most);
-                let second = if most > 1 { (first + random.random_range(1..most)) % most } else { first };
+                // a near page: one that only controls visit would be colder than what it is compared with
+                let second = (first + random.random_range(1..=CONTROL_SHIFT)) % most;
                 [first, second]
             })
             .collect();

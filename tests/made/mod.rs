@@ -263,6 +263,22 @@ pub fn zen3() -> Report {
     report
 }
 
+/// Zen 5 as published: a bounded penalty, which only the shortest copies feel.
+pub fn zen5() -> Report {
+    let cost: Cost = |len, dst, src| {
+        let clocks = if (1..=63).contains(&distance(dst, src)) { 20.0 } else { 0.0 };
+        (400.0 + len as f64 / 6.4 + clocks * 10.0) / 5.0
+    };
+    let mut report = sweep_of(cost);
+    report.host.cpu.microarchitecture = Some("Zen 5".into());
+    measure(&mut report, 5, &THREE.map(Some), 128, (0..=0x48).map(|dst| (dst, 0)), cost);
+    for len in [KIB_64, MIB_64] {
+        judge(&mut report, len, State::Clean, 32e9, 1.0, &[]);
+    }
+    judge(&mut report, 128, State::Clean, 1.52e9, 1.0, &[band(0x001, 0x03f, 1.48, 320.0)]);
+    report
+}
+
 /// Ended by Ctrl-C before the second length.
 pub fn interrupted() -> Report {
     let mut report = clean();

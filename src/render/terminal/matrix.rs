@@ -113,7 +113,8 @@ fn title(line: Scanline, style: Style) -> String {
     };
     let text =
         format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held));
-    if style.colour { paint(&text, Paint::Bold) } else { text }
+    let text = paragraph("", &text, style.width);
+    if style.colour { paint(text.trim_end(), Paint::Bold) } else { text.trim_end().into() }
 }
 
 fn heading(columns: &[Column], scan: Scan) -> Vec<Cell> {
@@ -212,8 +213,9 @@ fn source_sweep(report: &Report, line: Scanline, style: Style) -> Vec<String> {
     let whole = Row { from: 0, to: crate::report::PAGE - 1, which: Which::All };
     let Some(range) = whole.label(&columns) else { return vec![] };
     let speeds = columns.iter().filter_map(|c| Some((c, c.throughput(whole)?)));
+    let with = |c: &Column| c.allocator.map(|a| format!(" with {a}")).unwrap_or_default();
     let speeds: Vec<String> = speeds
-        .map(|(c, speed)| format!("{} GB/s at {} with {}", gigabytes(speed), bytes(c.len), owner(c)))
+        .map(|(c, speed)| format!("{} GB/s at {}{}", gigabytes(speed), bytes(c.len), with(c)))
         .collect();
     let text =
         format!("{}: src {range} at dst {}: no band ({}).", line.path, offset(line.held), speeds.join(", "));

@@ -58,8 +58,9 @@ fn source(report: &Report) -> Option<String> {
     if source.changed {
         return Some("The file changed while it was read: measure again.".into());
     }
-    let absent = source.resident_before == Some(false) || source.resident_after == Some(false);
-    absent.then(|| "The file was not wholly in the page cache: some reads waited for its device.".into())
+    // what was absent before was read in before anything was timed
+    let evicted = source.resident_after == Some(false);
+    evicted.then(|| "The file left the page cache during the run: some reads waited for its device.".into())
 }
 
 fn left_out(skipped: &Skipped) -> String {

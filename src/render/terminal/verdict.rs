@@ -67,9 +67,10 @@ fn on_path(report: &Report, path: PathName) -> Vec<String> {
 }
 
 fn deep_band(report: &Report, path: PathName, found: &Found) -> String {
-    let doubt = if found.is_confirmed() { "" } else { " Fresh rounds did not confirm this." };
+    let (is, doubt) =
+        if found.is_confirmed() { ("is", "") } else { ("seems", " Fresh rounds did not confirm this.") };
     let [place, cost, owners] = [whereabouts(found.band()), found.cost(), found.owners(report)];
-    format!("{path} is slow {place}: {cost}{owners}.{doubt}").replace(" —:", ":")
+    format!("{path} {is} slow {place}: {cost}{owners}.{doubt}").replace(" —:", ":")
 }
 
 /// A path without a deep band: at which speed, and whether that is an answer.
@@ -85,6 +86,10 @@ fn without_bands(report: &Report, path: PathName) -> String {
     let speeds: Vec<String> = speeds.take(3).collect();
     let speeds = listed(&speeds);
     match of_path().map(|v| v.state).max() {
+        Some(State::Clean) if of_path().any(|v| !v.bands.is_empty()) => {
+            let least = times(report.run.options.affected_at);
+            format!("no page offset makes {path} {least} slower or worse ({speeds}).")
+        }
         Some(State::Clean) => format!("no page offset makes {path} slow ({speeds})."),
         _ => format!("whether any page offset makes {path} slow cannot be told ({speeds})."),
     }
@@ -196,6 +201,9 @@ fn misalignment(report: &Report) -> Option<String> {
     let most: Vec<String> =
         most.iter().rev().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
     (!most.is_empty()).then(|| {
-        format!("Apart from that, any destination off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.", few(most))
+        format!(
+            "Any destination off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.",
+            few(most)
+        )
     })
 }

@@ -46,7 +46,10 @@ fn assert_sound(report: &Report) {
         let mut ns: Vec<u64> = cell.ns.iter().flatten().copied().collect();
         ns.sort_unstable();
         // calibrated on a quarter of tries: half the samples may be a little faster, not much
-        assert!(cell.len >= 1 << 20 || ns[ns.len() / 2] * 2 >= least, "too short for the clock: {cell:?}");
+        assert!(
+            ns.is_empty() || cell.len >= 1 << 20 || ns[ns.len() / 2] * 2 >= least,
+            "too short for the clock: {cell:?}"
+        );
     }
     for run in &report.runs {
         assert_eq!(run.pages.len(), run.rounds as usize);
@@ -215,7 +218,7 @@ fn ctrl_c_and_sigterm_keep_what_was_measured() {
     for (signal, name) in [("-INT", "SIGINT"), ("-TERM", "SIGTERM")] {
         let place = Place::new();
         let (child, saved) = long_sweep(&place, &place.file("source", 2 << 20));
-        wait_until_read(&child, 200 << 20);
+        wait_until_read(&child, 3 << 30);
         let sent =
             std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
@@ -233,7 +236,7 @@ fn a_file_that_shrinks_ends_the_run_and_keeps_what_was_measured() {
     let place = Place::new();
     let file = place.file("source", 2 << 20);
     let (child, saved) = long_sweep(&place, &file);
-    wait_until_read(&child, 200 << 20);
+    wait_until_read(&child, 3 << 30);
     std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(4096).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));

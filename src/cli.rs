@@ -111,19 +111,19 @@ pub struct SweepArgs {
     pub first_touch: bool,
 
     /// Rounds of the screen phase: complete blocks over all cells, in fresh random order (at whole-file length 7)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "How to measure")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "How to measure")]
     pub rounds: Option<u32>,
     /// Upper bound of the measuring in seconds: whole-file cells first become fewer, then the run stops
-    #[arg(long, value_name = "SECONDS", value_parser = positive, help_heading = "How to measure")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECONDS", value_parser = positive, help_heading = "How to measure")]
     pub time: Option<f64>,
     /// The CPU to measure on [default: the last one allowed]
-    #[arg(long, value_name = "N", help_heading = "How to measure")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "How to measure")]
     pub cpu: Option<u32>,
     /// Seed of every random choice [default: taken from the clock, and recorded]
-    #[arg(long, value_name = "N", help_heading = "How to measure")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "How to measure")]
     pub seed: Option<u64>,
     /// The slowdown from which a band is deep, and the machine affected
-    #[arg(long, value_name = "FACTOR", default_value = "2.0", value_parser = factor, help_heading = "How to measure")]
+    #[arg(long, allow_negative_numbers = true, value_name = "FACTOR", default_value = "2.0", value_parser = factor, help_heading = "How to measure")]
     pub affected_at: f64,
     /// Measure a model instead of this machine: zen3, zen4, zen5, intel, clean, each also with +noisy,
     /// or FILE.csv, which replays recorded samples (columns dst,src,len,ns0,ns1,…)

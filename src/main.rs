@@ -1,16 +1,43 @@
 //! Parses, calls the verb, turns the outcome into an exit code.
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use fsprobe::{cli, commands};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     match commands::run(cli.verb) {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("fsprobe: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Help as it is; a usage error as one line with the tip that clap has for it.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // a reader who closed the pipe has read enough
+            let _ = error.print();
+            ExitCode::from(error.exit_code() as u8)
+        }
+        _ => {
+            let text = error.render().to_string();
+            let mut paragraphs =
+                text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+            let first = paragraphs.next().unwrap_or_default();
+            let tip =
+                paragraphs.find(|p| p.starts_with("tip:")).map(|tip| format!(" ({tip})")).unwrap_or_default();
+            eprintln!("fsprobe: {}{tip}", first.trim_start_matches("error: "));
             ExitCode::from(2)
         }
     }

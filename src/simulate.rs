@@ -83,7 +83,7 @@ impl Model {
     ) -> Machine {
         let state = Rc::new(RefCell::new(State {
             cost: self.cost.clone(),
-            noise: Noise::new(self.noisy, Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6e6f_6973_65)),
+            noise: Noise::new(self.noisy, Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x006e_6f69_7365)),
             frames: seed,
         }));
         Machine {

@@ -112,3 +112,39 @@ fn judging_is_deterministic_and_forgets_nothing() {
     assert_eq!(fsprobe::judge::judge(&loaded).verdict, report.verdict, "as loaded from its file");
     assert_eq!(fsprobe::judge::questions(&report), None, "nothing is left to ask");
 }
+
+/// What is wrong with the verdict on a machine that has this one band.
+fn fault_with_band(axis: Axis, from: u16, to: u16, report: &Report) -> Option<String> {
+    let at_64k = bands(report, Depth::Deep, Some(65536));
+    let groups = if axis == Axis::Src { 1 } else { ALLOCATORS };
+    // seven rounds at whole-file length confirm no band of less than three cells
+    let exact =
+        |b: &&Band| (b.from, b.to, b.axis) == (from, to, Some(axis)) && (b.confirmed || b.width() < 3);
+    let all = bands(report, Depth::Deep, None);
+    let right = report.verdict.state == State::Affected
+        && at_64k.len() == groups
+        && at_64k.iter().all(|b| b.confirmed)
+        && all.iter().all(exact)
+        && bands(report, Depth::Mild, None).is_empty();
+    (!right).then(|| format!("{axis} {from:#05x}..{to:#05x}: {:?}", report.verdict))
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: seeds(12) as u32, ..Default::default() })]
+
+    /// Bands anywhere on the circle, of one byte to half a page, on each axis, at 2.5x and more.
+    #[test]
+    fn any_band_is_found_exactly(
+        axis in proptest::sample::select(vec![Axis::Dst, Axis::Src, Axis::Distance]),
+        from in 0u16..4096,
+        width in proptest::prop_oneof![1u16..=4, 1u16..=64, 1u16..=2048],
+        slowdown in 2.5f64..20.0,
+        seed in 0u64..1_000_000,
+        noisy: bool,
+    ) {
+        let to = (from + width - 1) % 4096;
+        let report = simulated(&Model::with_band(axis, from, to, slowdown, noisy), seed);
+        let fault = fault_with_band(axis, from, to, &report);
+        proptest::prop_assert!(fault.is_none(), "slowdown {slowdown}, noisy {noisy}: {}", fault.unwrap_or_default());
+    }
+}

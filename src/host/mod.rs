@@ -44,6 +44,7 @@ pub fn gather_from(system: &System, cpuid: impl CpuIdReader, with_package: bool)
     cpu.microcode = Host::take(&mut unknown, "cpu.microcode", revisions);
     Host {
         simulated: Simulated::REAL,
+        model_source: None,
         cpu,
         hypervisor: decoded.hypervisor,
         firmware: firmware::facts(system, &mut unknown),
@@ -115,6 +116,7 @@ pub fn of_dump(dump: &Dump) -> Host {
     }
     Host {
         simulated: Simulated::REAL,
+        model_source: None,
         cpu: decoded.cpu,
         hypervisor: decoded.hypervisor,
         firmware: None,

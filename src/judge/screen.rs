@@ -91,8 +91,9 @@ pub fn stretches(profile: &Profile) -> Vec<Stretch> {
     let points = &profile.points;
     let n = points.len();
     let mut slow: Vec<bool> = points.iter().map(|p| p.level >= GROW.ln()).collect();
-    let is_hole =
-        |i: usize| points[i].offset % 32 == 0 && !slow[i] && slow[(i + n - 1) % n] && slow[(i + 1) % n];
+    let is_hole = |i: usize| {
+        points[i].offset.is_multiple_of(32) && !slow[i] && slow[(i + n - 1) % n] && slow[(i + 1) % n]
+    };
     let holes: Vec<bool> = (0..n).map(is_hole).collect();
     (0..n).for_each(|i| slow[i] |= holes[i]);
     // start where nothing is slow, so that a run through zero stays one

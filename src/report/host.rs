@@ -37,6 +37,9 @@ pub struct Host {
     /// False for a real machine, else the model's name.
     #[serde(default)]
     pub simulated: Simulated,
+    /// Where the model's figures come from; null for a real machine.
+    #[serde(default)]
+    pub model_source: Option<String>,
     /// The processor.
     pub cpu: Cpu,
     /// The hypervisor's name; null on bare metal, or unknown.

@@ -90,7 +90,7 @@ impl Cost {
     pub fn copy_ns(&self, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
         let kib = len as f64 / 1024.0;
         let rate = if len >= 1 << 20 { self.streamed_ns_per_kib } else { self.cached_ns_per_kib };
-        let aligned = !self.misaligned || to.offset % 32 == 0;
+        let aligned = !self.misaligned || to.offset.is_multiple_of(32);
         let base = self.call_ns + rate * kib * if aligned { 1.0 } else { misalignment(len) };
         let gap = distance(to.offset, from.offset);
         match self.slow {
@@ -145,7 +145,7 @@ fn coloured(gap: u16, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
         0x101..=0x2ff => 13.0 * f64::from(0x300 - gap) / 512.0,
         _ => 0.0,
     };
-    if per_kib == 0.0 || gap % 32 == 0 {
+    if per_kib == 0.0 || gap.is_multiple_of(32) {
         return 0.0;
     }
     if len >= 1 << 20 {

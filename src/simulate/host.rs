@@ -1,5 +1,6 @@
 //! The host that a model stands for: its own, so that two reports of one model are comparable.
 
+use super::MODELS;
 use crate::report::{Cpu, Feature, Features, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 use std::collections::BTreeMap;
 
@@ -27,6 +28,7 @@ pub fn host_of(model: &str) -> Host {
     let (family, number, stepping) = decode(id.signature);
     Host {
         simulated: Simulated::by(model),
+        model_source: MODELS.iter().find(|(name, _)| *name == base).map(|(_, source)| (*source).into()),
         cpu: Cpu {
             vendor: id.vendor.into(),
             brand: known.then(|| id.brand.into()),
@@ -131,7 +133,6 @@ fn unknown_fields(cpu_known: bool) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::MODELS;
 
     #[test]
     fn every_model_has_a_host_of_its_own() {

@@ -205,7 +205,7 @@ pub fn long_grid(asked: &Asked, len: u64, most: usize, bands: &[(PathName, Alloc
             }
         }
         wanted.truncate(most.saturating_sub(12));
-        let per_class = [8u16, 4].into_iter().find(|n| wanted.len() + usize::from(*n) * 3 <= most);
+        let per_class = [16u16, 8, 4].into_iter().find(|n| wanted.len() + usize::from(*n) * 3 <= most);
         wanted.into_iter().for_each(|dst| cells.add(spec(dst, false)));
         references(per_class.unwrap_or(4)).into_iter().for_each(|dst| cells.add(spec(dst, true)));
     }

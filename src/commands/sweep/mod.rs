@@ -6,7 +6,7 @@ mod setup;
 mod simulated;
 mod watch;
 
-pub use record::{Cost, record};
+pub use record::{Budget, Cost, record};
 pub use simulated::simulated;
 
 use super::{Failure, Outcome};

@@ -13,8 +13,17 @@ use std::time::{Duration, Instant};
 /// Times that `judge` may ask: for gaps, then for decisions.
 const MOST_QUESTIONS: usize = 3;
 
-/// Fewest offsets at a long length that are worth its time.
-const LEAST_LONG_OFFSETS: usize = 24;
+/// Fewest offsets at a long length that tell anything.
+const LEAST_LONG_OFFSETS: usize = 16;
+
+/// How long the measuring may take; the long lengths adapt to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// From the first sample on.
+    pub time: Duration,
+    /// Whether long lengths are rather left out than overrun it.
+    pub strict: bool,
+}
 
 /// What the sampling itself cost, for benchmarks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,13 +34,12 @@ pub struct Cost {
     pub wall_ns: u64,
 }
 
-/// Samples everything that was asked for into the report, until done or stopped. `budget` bounds the
-/// long lengths' share of the time.
+/// Samples everything that was asked for into the report, until done or stopped.
 pub fn record(
     report: &mut Report,
     machine: &mut Machine,
     asked: &Asked,
-    budget: Duration,
+    budget: Budget,
     watcher: &mut dyn Watcher,
 ) -> (Option<Stop>, Cost) {
     let began = Instant::now();
@@ -52,7 +60,8 @@ pub fn record(
         recorder.take(Plan { label: label.into(), phase, rounds, cells, controls: vec![] });
     }
     for len in asked.long_lens() {
-        recorder.long(asked, len, budget.saturating_sub(began.elapsed()));
+        let time = budget.time.saturating_sub(began.elapsed());
+        recorder.long(asked, len, Budget { time, ..budget });
     }
     (recorder.stop, recorder.cost)
 }
@@ -111,9 +120,9 @@ impl Recorder<'_> {
     }
 
     /// A long length on as many offsets as the time allows.
-    fn long(&mut self, asked: &Asked, len: u64, left: Duration) {
-        let Some(most) = self.affordable(asked, len, left) else { return };
-        if most < LEAST_LONG_OFFSETS {
+    fn long(&mut self, asked: &Asked, len: u64, left: Budget) {
+        let Some(affordable) = self.affordable(asked, len, left.time) else { return };
+        if affordable < LEAST_LONG_OFFSETS && left.strict {
             for path in &asked.paths {
                 let reason = format!("no time left for {} (give more with --time)", grid::size(len));
                 self.report.skipped.push(Skipped { path: *path, allocator: None, reason });
@@ -121,7 +130,7 @@ impl Recorder<'_> {
             return;
         }
         let bands = confirmed(self.report);
-        self.take(grid::long_grid(asked, len, most, &bands));
+        self.take(grid::long_grid(asked, len, affordable.max(LEAST_LONG_OFFSETS), &bands));
     }
 
     /// How many offsets an allocator the time left allows at a long length; none once stopped.

@@ -1,7 +1,7 @@
 //! A sweep of this machine: what was asked, resolved; source, buffers and CPU made ready; facts gathered.
 
 use super::USUAL_SECONDS;
-use super::record::record;
+use super::record::{Budget, record};
 use crate::allocator::{self, AllocatorError, POOL_PAGES, Pool, PoolSpec};
 use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
@@ -200,7 +200,8 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
     let watch = disturbance::Watch::start();
     let began = Instant::now();
-    let budget = Duration::from_secs_f64(args.time.unwrap_or(USUAL_SECONDS).min(1e9));
+    let time = Duration::from_secs_f64(args.time.unwrap_or(USUAL_SECONDS).min(1e9));
+    let budget = Budget { time, strict: args.time.is_some() };
     let (stop, _) = record(&mut report, &mut machine, &asked, budget, watcher);
     report.run.duration_s = began.elapsed().as_secs_f64();
     note(&mut report.noise, watch.stop());

@@ -1,6 +1,6 @@
 //! A sweep of a model, or of a recording, in place of this machine.
 
-use super::record::record;
+use super::record::{Budget, record};
 use super::setup::{Plan, fresh_report};
 use crate::cli::SweepArgs;
 use crate::commands::Failure;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const REPLAY: &str = "replay of recorded samples";
 
 /// Simulated time is free: every offset of the long grid is taken.
-const NO_HURRY: Duration = Duration::MAX;
+const NO_HURRY: Budget = Budget { time: Duration::MAX, strict: false };
 
 /// Runs `--simulate`.
 pub fn run(

@@ -25,7 +25,8 @@ pub fn header(report: &Report, style: Style) -> String {
 
 fn simulated(report: &Report, style: Style) -> Option<String> {
     let model = fact(report.host.simulated.model()?);
-    let text = format!("SIMULATED: {model} — nothing below was measured on this machine");
+    let source = report.host.model_source.as_deref().map(|s| format!(" ({})", fact(s))).unwrap_or_default();
+    let text = format!("SIMULATED: {model} — nothing below was measured on this machine{source}");
     let text = paragraph("", &text, style.width);
     let text = text.trim_end();
     Some(format!("{}\n\n", if style.colour { paint(text, Paint::Yellow) } else { text.into() }))

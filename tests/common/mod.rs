@@ -1,0 +1,71 @@
+//! The binary as users run it, in a home of its own.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A temporary folder with a source file of `size` bytes.
+pub struct Place {
+    pub folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file of so many bytes.
+    pub fn file(&self, name: &str, size: usize) -> PathBuf {
+        let path = self.path(name);
+        let bytes: Vec<u8> = (0..size).map(|i| (i * 31 + i / 251) as u8).collect();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// fsprobe with its state in this place.
+    pub fn fsprobe(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsprobe"));
+        command.args(args).env("XDG_STATE_HOME", self.path("state")).env_remove("GLIBC_TUNABLES");
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.fsprobe(args).output().unwrap()
+    }
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The one line of a failure: exit code 2, nothing on stdout, one line on stderr that holds `parts`.
+#[track_caller]
+pub fn assert_fails(output: &Output, parts: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{text}{}", stdout(output));
+    assert_eq!(stdout(output), "", "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("fsprobe: "), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "no '{part}' in: {text}");
+    }
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The report in a file, as loaded by the library.
+pub fn report(path: &Path) -> fsprobe::report::Report {
+    fsprobe::report::load(path).unwrap()
+}

@@ -323,6 +323,25 @@ fn little_memory_leaves_the_long_copies_out_or_says_so() {
 }
 
 #[test]
+fn a_limit_on_file_sizes_is_like_a_full_disk() {
+    let place = Place::new();
+    let script = "ulimit -f 100; exec \"$0\" sweep --simulate clean --output r.json";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_fsprobe")]).current_dir(place.folder.path());
+    assert_fails(&command.output().unwrap(), &["cannot write the report to r.json", "--no-output"]);
+}
+
+#[test]
+fn huge_pages_and_first_touch_say_what_they_did() {
+    let place = Place::new();
+    for (args, told) in [(["--pages", "thp"].as_slice(), "huge"), (&["--first-touch"], "page fault")] {
+        let output = place.run(&short(&[args, &["--no-output"]].concat()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).contains(told), "{}", stdout(&output));
+    }
+}
+
+#[test]
 fn exit_codes_tell_the_state_only_when_asked() {
     let place = Place::new();
     for (model, code) in [("clean", 0), ("zen4", 1)] {

@@ -129,6 +129,9 @@ pub struct Noise {
     /// The clock's own precision in nanoseconds: the least difference it shows, its cost included.
     #[serde(default)]
     pub clock_precision_ns: Option<u64>,
+    /// What of the buffers is not as it was asked for, such as how much became huge pages.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Samples lost (a short read that could not be completed, say).
     #[serde(default)]
     pub lost: u64,

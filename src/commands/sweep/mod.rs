@@ -24,8 +24,8 @@ const USUAL_SECONDS: f64 = 15.0;
 
 /// Runs the verb.
 pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
-    let destination = Destination::choose(args)?;
     let mut watch = Watch::new(args).map_err(Failure::line)?;
+    let destination = Destination::choose(args)?;
     let (mut report, stop) = match &args.simulate {
         Some(model) => simulated::run(args, model, &mut watch)?,
         None => setup::run(args, &mut watch)?,

@@ -198,6 +198,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     asked.natural = natural_of(&report.placements);
     let mut machine = machine(args, &mut asked, &source, &mut report.skipped)?;
     report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
+    report.noise.notes = notes(&machine.pools);
     let watch = disturbance::Watch::start();
     let began = Instant::now();
     let time = Duration::from_secs_f64(args.time.unwrap_or(USUAL_SECONDS).min(1e9));
@@ -259,7 +260,7 @@ fn known(fact: Fact<bool>) -> Option<bool> {
 /// The machine's facts, with the CPU that was chosen.
 fn facts(cpu: u32) -> Host {
     let mut host = host::gather(true);
-    host.cpu_pinned = Some(cpu);
+    host::pin(&mut host, cpu);
     host
 }
 
@@ -365,6 +366,11 @@ fn pools(
         }
     }
     Ok(pools)
+}
+
+fn notes(pools: &[Box<dyn Pool>]) -> Vec<String> {
+    let note = |pool: &Box<dyn Pool>| Some(format!("{}: {}", pool.allocator(), pool.note()?));
+    pools.iter().filter_map(note).collect()
 }
 
 struct RealClock;

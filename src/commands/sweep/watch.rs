@@ -4,7 +4,7 @@ use super::USUAL_SECONDS;
 use crate::cli::SweepArgs;
 use crate::sweep::{Stop, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ impl Watch {
             flag::register(number, again.clone())?;
             flag::register_usize(number, signal.clone(), number as usize)?;
         }
+        // a file size limit becomes an error of the write, which is reported like a full disk
+        flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         let shown = !args.quiet && std::io::stderr().is_terminal();
         let bar = match shown {
             true => ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8)),

@@ -19,7 +19,9 @@ pub fn notes(report: &Report, style: Style) -> String {
     let more = report.skipped.len().saturating_sub(MOST_SKIPPED);
     let more = (more > 0).then(|| format!("Left out: {more} more, see the report."));
     let noise = [floor(report), disturbed(report), source(report)].into_iter().flatten();
-    let all = noise.chain(skipped).chain(more).chain(contradictions);
+    let buffers =
+        report.noise.notes.iter().take(MOST_SKIPPED).map(|n| format!("Buffers of {}.", printable(n, 200)));
+    let all = noise.chain(buffers).chain(skipped).chain(more).chain(contradictions);
     all.map(|text| paragraph("", &text, style.width)).collect()
 }
 

@@ -148,7 +148,7 @@ fn files_that_are_no_source_are_refused_in_one_line() {
 fn an_unreadable_file_is_refused_unless_one_may_read_all() {
     let place = Place::new();
     let file = place.file("secret", 1 << 20);
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
     let output = place.run(&short(&["--file", text(&file), "--no-output"]));
     match std::fs::File::open(&file) {
         Ok(_) => assert!(output.status.success(), "{}", stderr(&output)),

@@ -1,7 +1,7 @@
 //! Where a band begins and ends: exact where the rounds agree, else a range.
 
 use super::questions::WINDOW;
-use super::screen::Stretch;
+use super::screen::{GROW, Stretch};
 use super::series::Profile;
 use crate::report::PAGE;
 
@@ -53,7 +53,10 @@ pub fn edges(stretch: &Stretch, level: f64, others: &[Stretch], evidence: &Evide
         share => share,
     };
     let edge = |from: u16, outward: u16, outer: f64| {
-        let side = Side { limit: (level + outer) / 2.0, above: outer < level };
+        let middle = (level + outer) / 2.0;
+        // between two levels their middle; beside nothing at least what the screen grows by
+        let limit = if outer > 0.0 { middle } else { middle.max(GROW.ln()) };
+        let side = Side { limit, above: outer < level };
         walk(from.wrapping_sub(outward.wrapping_mul(inward)) % PAGE, outward, |o| share(o, side))
     };
     [edge(stretch.from, PAGE - 1, stretch.outer[0]), edge(stretch.to, 1, stretch.outer[1])]

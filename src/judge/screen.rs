@@ -6,7 +6,7 @@ use crate::report::{Cell, PAGE};
 
 /// A cell of this slowdown starts a candidate; neighbours of [`GROW`] and more join it.
 const SEED: f64 = 1.25;
-const GROW: f64 = 1.15;
+pub const GROW: f64 = 1.15;
 
 /// Adjacent stretches whose levels differ by this factor are separate candidates.
 pub const LEVELS: f64 = 1.5;

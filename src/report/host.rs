@@ -37,8 +37,8 @@ pub struct Host {
     /// False for a real machine, else the model's name.
     #[serde(default)]
     pub simulated: Simulated,
-    /// Where the model's figures come from; null for a real machine.
-    #[serde(default)]
+    /// Where the model's figures come from; absent for a real machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_source: Option<String>,
     /// The processor.
     pub cpu: Cpu,

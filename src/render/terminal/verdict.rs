@@ -137,12 +137,16 @@ fn this_cpu(report: &Report) -> String {
         Some(name) => printable(name, 60),
         None => format!("CPU of family {:#x}, model {:#x}", cpu.family, cpu.model),
     };
-    let subject = if report.is_simulated() { "The model stands for" } else { "This CPU is" };
     let matches = match (&report.verdict.signature, report.verdict.state) {
         (Some(signature), _) => format!("; what was found matches {}", printable(signature, 200)),
         (None, State::Affected) => "; what was found matches no published signature".into(),
         (None, _) => String::new(),
     };
+    if cpu.family == 0 {
+        // a recording holds samples alone
+        return sentence(&format!("The recording does not say which CPU it is from{matches}"));
+    }
+    let subject = if report.is_simulated() { "The model stands for" } else { "This CPU is" };
     let name = name.strip_prefix(&format!("{vendor} ")).unwrap_or(&name);
     sentence(&format!("{subject} {} {vendor} {name}{matches}", article(&vendor)))
 }

@@ -3,7 +3,7 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Lines a source file may have.
 const LINES: usize = 450;
@@ -278,7 +278,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-fn relative(root: &Path, path: &PathBuf) -> String {
+fn relative(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).expect("below the repository").display().to_string()
 }
 

@@ -4,7 +4,7 @@ use crate::program::fsprobe;
 use crate::table::{Table, median};
 use clap::Parser;
 use fsprobe::cli::{Cli, Verb};
-use fsprobe::commands::sweep::{Cost, measure};
+use fsprobe::commands::sweep::measure;
 use fsprobe::report::{self, Allocator, Phase};
 use fsprobe::sys::cpu;
 use std::collections::BTreeMap;
@@ -31,39 +31,50 @@ const NEAR: std::ops::RangeInclusive<u16> = 0x001..=0x0ff;
 /// Samples by destination offset, in nanoseconds.
 type Samples = BTreeMap<u16, Vec<f64>>;
 
+/// The word that makes this program sweep once and print what the sampling cost.
+pub const ONE_SWEEP: &str = "one-sweep";
+
 /// Wall time of the 64 KiB blocks of a sweep over the sum of their samples.
 pub fn overhead(file: &Path, table: &mut Table) -> Result<(), Box<dyn Error>> {
     for (path, goal) in PATHS {
-        let mut ratios = Vec::new();
-        let mut extra = Vec::new();
+        let (mut ratios, mut extras) = (Vec::new(), Vec::new());
         for _ in 0..SWEEPS {
-            let (cost, samples) = cost_of_a_sweep(path, file)?;
-            let wall = cost.wall_ns as f64;
-            ratios.push(wall / cost.copied_ns.max(1) as f64);
-            extra.push((wall - cost.copied_ns as f64) / samples.max(1) as f64);
+            let [ratio, extra] = cost_of_a_sweep(path, file)?;
+            ratios.push(ratio);
+            extras.push(extra);
         }
         table.at_most(format!("{path} 64 KiB: wall time over samples"), median(ratios), goal, "");
-        table.for_information(format!("{path} 64 KiB: overhead of a sample"), median(extra), "ns");
+        table.for_information(format!("{path} 64 KiB: overhead of a sample"), median(extras), "ns");
     }
     Ok(())
 }
 
-/// A 64 KiB sweep inside this process, on a thread of its own since measuring pins its thread.
-fn cost_of_a_sweep(path: &str, file: &Path) -> Result<(Cost, usize), Box<dyn Error>> {
-    let mut words = vec!["fsprobe", "sweep", "--len", "64K", "--paths", path, "--file"];
-    let file = file.to_str().ok_or("the temporary folder's name is not UTF-8")?;
-    words.push(file);
+/// Runs [`one_sweep`] in a process of its own, with one thread as fsprobe has: system calls on a file
+/// that two threads share cost more.
+fn cost_of_a_sweep(path: &str, file: &Path) -> Result<[f64; 2], Box<dyn Error>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let output = command.args([ONE_SWEEP, path]).arg(file).stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let numbers: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    numbers
+        .try_into()
+        .map_err(|_| format!("a sweep in a process of its own ended with {}", output.status).into())
+}
+
+/// Sweeps at 64 KiB and prints the wall time over the sum of the samples, and the nanoseconds that a
+/// sample costs beside its copy.
+pub fn one_sweep(path: &str, file: &str) -> Result<(), Box<dyn Error>> {
+    let words = ["fsprobe", "sweep", "--len", "64K", "--paths", path, "--file", file];
     let Verb::Sweep(args) = Cli::try_parse_from(words)?.verb else {
         return Err("these words ask for no sweep".into());
     };
-    let measured = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| measure(&args).map_err(|failure| failure.to_string()));
-        thread.join().map_err(|_| "measuring panicked".to_owned())?
-    })?;
-    let (report, cost) = measured;
+    let (report, cost) = measure(&args)?;
     let of_cells = report.cells.iter().map(|cell| cell.ns.len()).sum::<usize>();
-    let of_controls = report.noise.controls.iter().map(|pair| pair.ns_a.len() + pair.ns_b.len()).sum::<usize>();
-    Ok((cost, of_cells + of_controls))
+    let of_controls =
+        report.noise.controls.iter().map(|pair| pair.ns_a.len() + pair.ns_b.len()).sum::<usize>();
+    let (wall, copied) = (cost.wall_ns as f64, cost.copied_ns as f64);
+    println!("{} {}", wall / copied, (wall - copied) / (of_cells + of_controls) as f64);
+    Ok(())
 }
 
 /// Medians by offset of fsprobe and of the C loop, in turns, on one CPU.

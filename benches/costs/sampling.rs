@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 const PATHS: [(&str, f64); 2] = [("pread", 1.05), ("read", 1.12)];
 
 /// Sweeps of which the median overhead is taken.
-const SWEEPS: usize = 5;
+const SWEEPS: usize = 9;
 
 /// Alternations of the C loop and fsprobe, and rounds of each.
 const TURNS: u64 = 8;

@@ -15,7 +15,8 @@ const AGREE: f64 = 0.75;
 /// Cells on the wrong side of an axis, as a share of the plane's slow cells, that noise may explain.
 const PLANE_WRONG: f64 = 0.05;
 
-/// The axis by crossing, named only if every contrast of every pair holds.
+/// The axis by crossing, named only if every contrast holds: over the pairs together by
+/// [`AGREE`] of the rounds, and in no pair against the majority of its own.
 pub fn crossing(
     key: Key,
     shape: Shape,
@@ -25,38 +26,46 @@ pub fn crossing(
     relative: &Relative,
 ) -> Option<Axis> {
     let limit = stretch.level / 2.0;
-    let slow = |dst: u16, src: u16| {
-        let cell = part.cells.iter().position(|c| c.dst == Some(dst) && c.src == Some(src))?;
-        side(&relative.logs[cell], limit)
-    };
-    let varied = match shape {
-        Shape::Line(Scan::Src, _) => Axis::Src,
-        _ => Axis::Dst,
-    };
-    let mut named = None;
+    let mut pooled: [Vec<f64>; 4] = Default::default();
+    let mut majorities = Vec::new();
     for (b, c) in crossings(stretch, all) {
-        let cells = crossed(key, shape, b, c).map(|cell| slow(cell.dst, cell.src));
-        let axis = match cells {
-            [Some(true), Some(false), Some(true), Some(false)] => Axis::Distance,
-            [Some(true), Some(false), Some(false), Some(true)] => varied,
-            [Some(true), Some(false), Some(_), Some(_)] => Axis::Mixed,
-            _ => return None,
-        };
-        if *named.get_or_insert(axis) != axis {
-            return None;
+        let mut pair = [false; 4];
+        for (role, spec) in crossed(key, shape, b, c).into_iter().enumerate() {
+            let is_it = |c: &Cell| c.dst == Some(spec.dst) && c.src == Some(spec.src);
+            let logs = &relative.logs[part.cells.iter().position(|c| is_it(c))?];
+            pair[role] = slow_share(logs, limit)? > 0.5;
+            pooled[role].extend(logs);
         }
+        majorities.push(pair);
     }
-    named
+    let sides = pooled.map(|logs| side(&logs, limit));
+    let [Some(true), Some(false), Some(third), Some(fourth)] = sides else { return None };
+    if majorities.iter().any(|pair| *pair != [true, false, third, fourth]) {
+        return None;
+    }
+    Some(match (third, fourth, shape) {
+        (true, false, _) => Axis::Distance,
+        (false, true, Shape::Line(Scan::Src, _)) => Axis::Src,
+        (false, true, _) => Axis::Dst,
+        _ => Axis::Mixed,
+    })
 }
 
 /// Whether a cell is slow, if the rounds agree.
 fn side(logs: &[f64], limit: f64) -> Option<bool> {
-    let known: Vec<f64> = logs.iter().copied().filter(|l| !l.is_nan()).collect();
-    let share = known.iter().filter(|l| **l > limit).count() as f64 / known.len().max(1) as f64;
-    match share {
-        s if known.is_empty() || (s > 1.0 - AGREE && s < AGREE) => None,
-        s => Some(s >= AGREE),
+    match slow_share(logs, limit)? {
+        share if share >= AGREE => Some(true),
+        share if share <= 1.0 - AGREE => Some(false),
+        _ => None,
     }
+}
+
+/// The share of a cell's samples that are slow; none where all were lost.
+fn slow_share(logs: &[f64], limit: f64) -> Option<f64> {
+    let known = logs.iter().filter(|l| !l.is_nan());
+    let slow = known.clone().filter(|l| **l > limit).count();
+    let count = known.count();
+    (count > 0).then(|| slow as f64 / count as f64)
 }
 
 /// Where a cell of a plane stands on an axis; on a line, where it stands in the sweep.

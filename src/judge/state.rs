@@ -25,7 +25,8 @@ fn visible_at(affected_at: f64) -> f64 {
     affected_at.sqrt()
 }
 
-/// Throughput of the unaffected cells, and how much longer those off a multiple of 0x20 take.
+/// Throughput of the unaffected cells off a multiple of 0x20, which are 31 of 32 (of all, where none such
+/// was sampled), and how much longer those take than the rest.
 pub fn baseline(series: &Series<'_>, screened: &Screened, axis: Option<Axis>) -> (f64, Option<f64>) {
     let place = axis::placer(series.shape, axis);
     let clean = |c: &Cell| place(c).is_some_and(|o| !screened.stretches.iter().any(|s| s.holds(o, MARGIN)));
@@ -34,10 +35,11 @@ pub fn baseline(series: &Series<'_>, screened: &Screened, axis: Option<Axis>) ->
         stats::median_of(per_part)
     };
     let aligned = |c: &Cell| class_of(c.dst.unwrap_or(0)) < 2;
-    let log_ns = typical(&|_| true).unwrap_or(f64::NAN);
+    let off_log_ns = typical(&|c| !aligned(c));
+    let log_ns = off_log_ns.or_else(|| typical(&|_| true)).unwrap_or(f64::NAN);
     let misalignment = match series.shape {
         Shape::Line(Scan::Src, _) => None,
-        _ => typical(&|c| !aligned(c)).zip(typical(&|c| aligned(c))).map(|(off, on)| (off - on).exp()),
+        _ => off_log_ns.zip(typical(&|c| aligned(c))).map(|(off, on)| (off - on).exp()),
     };
     let bytes_per_s = series.key.len as f64 / log_ns.exp() * 1e9;
     (if bytes_per_s.is_finite() { bytes_per_s } else { 0.0 }, misalignment)

@@ -4,7 +4,6 @@ use super::{Copy, CopyPath, PathError, complete};
 use crate::report::PathName;
 use crate::sys::clock;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// The path.
@@ -25,9 +24,12 @@ impl CopyPath for Pread {
 
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
         let start = copy.from.position();
+        let file = &*self.file;
         let before = clock::now_ns();
         for _ in 0..copy.repeat {
-            complete("pread", copy.dst, |rest, done| self.file.read_at(rest, start + done as u64))?;
+            complete("pread", copy.dst, |rest, done| {
+                Ok(rustix::io::pread(file, rest, start + done as u64)?)
+            })?;
         }
         Ok(clock::now_ns().saturating_sub(before))
     }

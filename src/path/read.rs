@@ -3,8 +3,8 @@
 use super::{Copy, CopyPath, PathError, complete};
 use crate::report::PathName;
 use crate::sys::clock;
+use rustix::fs::{SeekFrom, seek};
 use std::fs::File;
-use std::io::{Read as _, Seek, SeekFrom};
 use std::sync::Arc;
 
 /// The path.
@@ -25,12 +25,12 @@ impl CopyPath for Read {
 
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
         let start = SeekFrom::Start(copy.from.position());
-        let mut file = &*self.file;
+        let file = &*self.file;
         let mut ns = 0;
         for _ in 0..copy.repeat {
-            file.seek(start).map_err(|reason| PathError::Call { call: "lseek", reason })?;
+            seek(file, start).map_err(|error| PathError::Call { call: "lseek", reason: error.into() })?;
             let before = clock::now_ns();
-            complete("read", copy.dst, |rest, _| file.read(rest))?;
+            complete("read", copy.dst, |rest, _| Ok(rustix::io::read(file, rest)?))?;
             ns += clock::now_ns().saturating_sub(before);
         }
         Ok(ns)

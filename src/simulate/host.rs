@@ -21,10 +21,8 @@ pub fn host_of(model: &str) -> Host {
     let id = identity(base);
     let bit = |has| Feature { cpuid: has, kernel: Some(has) };
     let known = id.vendor != "unknown";
-    let unknown: Unknowns = unknown_fields(known)
-        .into_iter()
-        .map(|field| (field.into(), "not part of the simulated machine".into()))
-        .collect();
+    let unknown: Unknowns =
+        unknown_fields(known).into_iter().map(|field| (field.into(), "not modelled".into())).collect();
     let (family, number, stepping) = decode(id.signature);
     Host {
         simulated: Simulated::by(model),

@@ -14,7 +14,7 @@ use crate::cli::{Format, SweepArgs};
 use crate::judge;
 use crate::render::terminal::{self, Style};
 use crate::report::{Report, State, to_json};
-use crate::sweep::Stop;
+use crate::sweep::{Stop, Unwatched};
 use output::Destination;
 use std::io::{IsTerminal, Write};
 use watch::Watch;
@@ -28,7 +28,7 @@ pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
     let destination = Destination::choose(args)?;
     let (mut report, stop) = match &args.simulate {
         Some(model) => simulated::run(args, model, &mut watch)?,
-        None => setup::run(args, &mut watch)?,
+        None => setup::run(args, &mut watch).map(|(report, stop, _)| (report, stop))?,
     };
     report.run.complete = stop.is_none();
     report.run.stopped_by = stop.as_ref().map(Stop::word);
@@ -42,6 +42,16 @@ pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
             Err(Failure::line(format!("{reason}: what was measured until then is above")))
         }
         Some(Stop::Time) | None => Ok(outcome(args, report.verdict.state)),
+    }
+}
+
+/// Sweeps this machine, unwatched and with nothing judged or saved, and tells what the sampling itself
+/// cost: for benchmarks. Pins the calling thread.
+pub fn measure(args: &SweepArgs) -> Result<(Report, Cost), Failure> {
+    let (report, stop, cost) = setup::run(args, &mut Unwatched)?;
+    match stop {
+        Some(stop) => Err(Failure::line(format!("stopped early: {}", stop.word()))),
+        None => Ok((report, cost)),
     }
 }
 

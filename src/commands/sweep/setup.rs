@@ -1,7 +1,7 @@
 //! A sweep of this machine: what was asked, resolved; source, buffers and CPU made ready; facts gathered.
 
 use super::USUAL_SECONDS;
-use super::record::{Budget, record};
+use super::record::{Budget, Cost, record};
 use crate::allocator::{self, AllocatorError, POOL_PAGES, Pool, PoolSpec};
 use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
@@ -180,7 +180,7 @@ pub fn fresh_report(host: Host, options: Options, seed: u64) -> Report {
 }
 
 /// Sweeps this machine.
-pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Option<Stop>), Failure> {
+pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Option<Stop>, Cost), Failure> {
     let cpu = pin(args.cpu)?;
     let source = match &args.file {
         Some(file) => Source::open(file),
@@ -203,7 +203,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     let began = Instant::now();
     let time = Duration::from_secs_f64(args.time.unwrap_or(USUAL_SECONDS).min(1e9));
     let budget = Budget { time, strict: args.time.is_some() };
-    let (stop, _) = record(&mut report, &mut machine, &asked, budget, watcher);
+    let (stop, cost) = record(&mut report, &mut machine, &asked, budget, watcher);
     report.run.duration_s = began.elapsed().as_secs_f64();
     note(&mut report.noise, watch.stop());
     report.source = Some(crate::report::Source {
@@ -214,7 +214,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
         resident_after: known(source.resident(span)),
         changed: source.changed(),
     });
-    Ok((report, stop))
+    Ok((report, stop, cost))
 }
 
 /// Pins to the CPU asked for, or to the last one allowed: the first ones serve most interrupts.
@@ -369,8 +369,7 @@ fn pools(
 }
 
 fn notes(pools: &[Box<dyn Pool>]) -> Vec<String> {
-    let note = |pool: &Box<dyn Pool>| Some(format!("{}: {}", pool.allocator(), pool.note()?));
-    pools.iter().filter_map(note).collect()
+    pools.iter().filter_map(|pool| Some(format!("{}: {}", pool.allocator(), pool.note()?))).collect()
 }
 
 struct RealClock;

@@ -44,8 +44,8 @@ impl Found<'_> {
     /// `7.3x slower at 64 KiB (3.20 instead of 23.1 GB/s, +275 ns per KiB) and 2.4x at 64 MiB (…)`.
     pub fn cost(&self) -> String {
         let lens: BTreeSet<u64> = self.seen.iter().map(|(verdict, _)| verdict.len).collect();
-        // whatever length the reader came for, the numbers of at most three tell the story
-        let told: Vec<String> = lens.into_iter().rev().take(3).map(|len| self.cost_at(len)).collect();
+        // whatever length the reader came for, the numbers of a few tell the story
+        let told: Vec<String> = lens.into_iter().rev().take(5).map(|len| self.cost_at(len)).collect();
         let told: Vec<String> = told.into_iter().rev().collect();
         listed(&told)
     }

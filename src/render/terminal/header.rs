@@ -25,7 +25,8 @@ pub fn header(report: &Report, style: Style) -> String {
 
 fn simulated(report: &Report, style: Style) -> Option<String> {
     let model = fact(report.host.simulated.model()?);
-    let source = report.host.model_source.as_deref().map(|s| format!(" ({})", fact(s))).unwrap_or_default();
+    let source = report.host.model_source.as_deref();
+    let source = source.map(|s| format!(" ({})", printable(s, 200))).unwrap_or_default();
     let text = format!("SIMULATED: {model} — nothing below was measured on this machine{source}");
     let text = paragraph("", &text, style.width);
     let text = text.trim_end();
@@ -34,6 +35,10 @@ fn simulated(report: &Report, style: Style) -> Option<String> {
 
 fn cpu(host: &Host) -> String {
     let cpu = &host.cpu;
+    if cpu.family == 0 {
+        // a recording holds samples alone
+        return "unknown: the recording does not say".into();
+    }
     let brand = cpu.brand.as_deref().map_or_else(|| unknown(host, "cpu.brand"), fact);
     let architecture = cpu.microarchitecture.as_deref().map(fact);
     let architecture = architecture
@@ -54,6 +59,9 @@ fn cpu(host: &Host) -> String {
 
 /// ERMS and FSRM always, the other fast-string bits where one is set; the kernel's word beside CPUID's.
 fn bits(host: &Host) -> String {
+    if host.cpu.family == 0 {
+        return "unknown".into();
+    }
     let named = host.cpu.features.named().into_iter();
     let shown = named.filter(|(name, bit)| matches!(*name, "erms" | "fsrm") || bit.cpuid);
     let bits: Vec<String> =
@@ -129,7 +137,10 @@ fn fact(text: &str) -> String {
 
 fn unknown(host: &Host, field: &str) -> String {
     match host.unknown.get(field) {
-        Some(reason) => format!("unknown ({})", printable(reason, LONGEST_REASON)),
-        None => "unknown".into(),
+        // a long reason would hide the facts beside it: `fsprobe cpu` and the report tell it whole
+        Some(reason) if reason.chars().count() <= LONGEST_REASON => {
+            format!("unknown ({})", printable(reason, LONGEST_REASON))
+        }
+        _ => "unknown".into(),
     }
 }

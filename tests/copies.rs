@@ -39,7 +39,7 @@ fn take(
 ) -> Result<u64, PathError> {
     let dst = pool.buffer(to.page, to.offset, len);
     assert_eq!(offset_of(dst.as_ptr() as u64), to.offset % PAGE);
-    path.sample(Copy { dst, to, from, len, repeat })
+    path.sample(Copy { memory: dst, to, from, len, repeat })
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn other_pages_and_first_touch_read_the_same_bytes() {
         for mut pool in pools(pages, first_touch) {
             let mut path = path::open(PathName::Pread, &source).unwrap();
             let dst = pool.buffer(to.page, to.offset, MAX_LEN);
-            path.sample(Copy { dst: &mut *dst, to, from, len: MAX_LEN, repeat: 2 }).unwrap();
+            path.sample(Copy { memory: &mut *dst, to, from, len: MAX_LEN, repeat: 2 }).unwrap();
             found.push(dst.to_vec());
         }
     }

@@ -4,7 +4,6 @@
 //! its pages at any page offset. This room may use `sys` and the report's words, nothing else.
 
 mod error;
-pub mod memory;
 mod natural;
 mod pool;
 

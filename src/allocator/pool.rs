@@ -1,9 +1,9 @@
 //! One allocation that serves buffers at every page and page offset.
 
-use super::memory::{self, Available};
 use super::{AllocatorError, POOL_PAGES, PageKind, Pool, PoolSpec};
 use crate::report::{Allocator, Fact, PAGE};
 use crate::sys::block::{Advice, Block, Memory};
+use crate::sys::memory::{self, Available};
 use std::io;
 use std::ops::Range;
 use std::path::Path;

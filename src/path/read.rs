@@ -1,26 +1,35 @@
-//! read(2) from the page cache. The seek back to the source stays outside of the sample.
+//! read(2) and readv(2) from the page cache. The seek back to the source stays outside of the sample.
 
 use super::{Copy, CopyPath, PathError, complete};
 use crate::report::PathName;
 use crate::sys::clock;
 use std::fs::File;
-use std::io::{Read as _, Seek, SeekFrom};
+use std::io::{self, IoSliceMut, Read as _, Seek, SeekFrom};
 use std::sync::Arc;
 
 /// The path.
 pub(super) struct Read {
+    name: PathName,
     file: Arc<File>,
+    call: fn(&File, &mut [u8]) -> io::Result<usize>,
 }
 
 impl Read {
-    pub(super) fn new(file: Arc<File>) -> Self {
-        Read { file }
+    /// By read(2).
+    pub(super) fn read(file: Arc<File>) -> Self {
+        Read { name: PathName::Read, file, call: |mut file, dst| file.read(dst) }
+    }
+
+    /// By readv(2) with one part, so that nothing but the call differs.
+    pub(super) fn readv(file: Arc<File>) -> Self {
+        let call = |mut file: &File, dst: &mut [u8]| file.read_vectored(&mut [IoSliceMut::new(dst)]);
+        Read { name: PathName::Readv, file, call }
     }
 }
 
 impl CopyPath for Read {
     fn name(&self) -> PathName {
-        PathName::Read
+        self.name
     }
 
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
@@ -30,7 +39,7 @@ impl CopyPath for Read {
         for _ in 0..copy.repeat {
             file.seek(start).map_err(|reason| PathError::Call { call: "lseek", reason })?;
             let before = clock::now_ns();
-            complete("read", copy.dst, |rest, _| file.read(rest))?;
+            complete(self.name.word(), copy.memory, |rest, _| (self.call)(file, rest))?;
             ns += clock::now_ns().saturating_sub(before);
         }
         Ok(ns)

@@ -1,8 +1,8 @@
 //! What the sampling loop drives: pools, copy paths and a clock, real or simulated alike.
 
 use crate::allocator::Pool;
-use crate::path::CopyPath;
-use crate::report::{Allocator, CellSpec, PAGE, PathName};
+use crate::path::{self, Copy, CopyPath, PathError, Side, Spot};
+use crate::report::{Allocator, CellSpec, PathName};
 
 /// The clock and the core's speed.
 pub trait Clock {
@@ -36,21 +36,75 @@ impl Machine {
         self.paths.iter().position(|p| p.name() == name)
     }
 
-    /// How many pages of the file the source of a cell can start on; 0 if the file is too short.
-    pub fn source_pages(&self, cell: &CellSpec) -> u64 {
-        match self.source_size.checked_sub(cell.len + u64::from(cell.src)) {
-            Some(rest) => rest / u64::from(PAGE) + 1,
-            None => 0,
+    /// On how many start pages of the path's own side (of the source file, mostly) a cell fits; 0 if
+    /// that is too short.
+    pub fn own_pages(&self, cell: &CellSpec) -> u64 {
+        let offset = match Side::of_allocator(cell.path) {
+            Side::Destination => cell.src,
+            Side::Source => cell.dst,
+        };
+        let own = self.path(cell.path).and_then(|path| self.paths[path].own_pages(cell.len, offset));
+        own.unwrap_or_else(|| path::start_pages(self.source_size, cell.len, offset))
+    }
+
+    /// Whether this machine can take a cell.
+    ///
+    /// # Errors
+    /// The reason, for people: no such pool or path, one too short, or offsets that the path cannot have.
+    pub fn check(&self, cell: &CellSpec) -> Result<(), String> {
+        let path = self.path(cell.path).ok_or_else(|| format!("{} is not available", cell.path))?;
+        self.paths[path].can(cell)?;
+        if self.own_pages(cell) == 0 {
+            return Err(format!(
+                "{} has no room for {} bytes at dst {:#05x}, src {:#05x}",
+                cell.path, cell.len, cell.dst, cell.src
+            ));
+        }
+        let pool = cell.allocator.and_then(|a| self.pool(a));
+        match pool {
+            Some(pool) if self.pools[pool].pages(cell.len as usize) > 0 => Ok(()),
+            Some(_) => Err(format!("the pool is too small for {} bytes", cell.len)),
+            None => Err("the allocator is not available".into()),
         }
     }
 
-    /// Whether this machine can take a cell: its pool and path exist and the file is long enough.
+    /// Whether this machine can take a cell: its pool and path exist and are long enough.
     pub fn can(&self, cell: &CellSpec) -> bool {
-        let pool = cell.allocator.and_then(|a| self.pool(a));
-        self.path(cell.path).is_some()
-            && self.source_pages(cell) > 0
-            && pool.is_some_and(|p| self.pools[p].pages(cell.len as usize) > 0)
+        self.check(cell).is_ok()
     }
+
+    /// Takes one sample: the allocator's memory on the side of the copy where the path has it.
+    #[inline]
+    pub fn take(&mut self, place: &Place, repeat: u32) -> Result<u64, PathError> {
+        let Place { path, pool, dst, src, len, page, own_page } = *place;
+        let (to, from) = (|page| Spot { page, offset: dst }, |page| Spot { page, offset: src });
+        let path = &mut self.paths[path];
+        let (offset, to, from) = match Side::of_allocator(path.name()) {
+            Side::Destination => (dst, to(page), from(own_page)),
+            Side::Source => (src, to(own_page), from(page)),
+        };
+        let memory = self.pools[pool].buffer(page, offset, len);
+        path.sample(Copy { memory, to, from, len, repeat })
+    }
+}
+
+/// Where one copy lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Index of the path.
+    pub path: usize,
+    /// Index of the pool.
+    pub pool: usize,
+    /// Page offset of the destination.
+    pub dst: u16,
+    /// Page offset of the source.
+    pub src: u16,
+    /// Bytes.
+    pub len: usize,
+    /// Start page in the pool.
+    pub page: u64,
+    /// Start page on the path's own side.
+    pub own_page: u64,
 }
 
 /// Why sampling ended before its time.

@@ -2,8 +2,8 @@
 //!
 //! A block that is cut short is thrown away whole, so that every recorded round holds every cell.
 
-use super::machine::{Machine, Stop, Watcher};
-use crate::path::{Copy, PathError, Spot};
+use super::machine::{Machine, Place, Stop, Watcher};
+use crate::path::PathError;
 use crate::report::{Cell, CellSpec, Control, Phase, RoundPages, Run};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -78,7 +78,7 @@ struct Kind {
     expected_ns: u64,
 }
 
-/// The pages of one block: two start pages a pool, one for the source.
+/// The pages of one block: two start pages a pool, one for the paths' own sides (the source file, mostly).
 struct Pages {
     pools: Vec<[u64; 2]>,
     source: u64,
@@ -217,7 +217,7 @@ impl Loop {
             self.kinds.len() - 1
         });
         self.slots.push(kind as u16);
-        self.limits.source = self.limits.source.min(machine.source_pages(cell));
+        self.limits.source = self.limits.source.min(machine.own_pages(cell));
         self.limits.pools[pool] = self.limits.pools[pool].min(machine.pools[pool].pages(len));
         self.visits.push(Visit {
             slot,
@@ -282,14 +282,16 @@ impl Loop {
     fn visit(&self, machine: &mut Machine, visit: &Visit, pages: &Pages) -> Result<u64, PathError> {
         let kind = &self.kinds[visit.kind as usize];
         let page = pages.pools[visit.pool as usize][usize::from(visit.second_page)];
-        let dst = machine.pools[visit.pool as usize].buffer(page, visit.dst, kind.len);
-        machine.paths[visit.path as usize].sample(Copy {
-            dst,
-            to: Spot { page, offset: visit.dst },
-            from: Spot { page: pages.source, offset: visit.src },
+        let place = Place {
+            path: visit.path.into(),
+            pool: visit.pool.into(),
+            dst: visit.dst,
+            src: visit.src,
             len: kind.len,
-            repeat: kind.repeat,
-        })
+            page,
+            own_page: pages.source,
+        };
+        machine.take(&place, kind.repeat)
     }
 
     /// Rounds over the references until two successive baselines agree.
@@ -399,10 +401,9 @@ pub fn trial_ns(machine: &mut Machine, cell: &CellSpec, tries: usize) -> Result<
     let (Some(pool), Some(path)) = (pool, path) else { return Ok(0) };
     let len = cell.len as usize;
     let mut times = Vec::with_capacity(tries);
+    let place = Place { path, pool, dst: cell.dst, src: cell.src, len, page: 0, own_page: 0 };
     for _ in 0..tries {
-        let dst = machine.pools[pool].buffer(0, cell.dst, len);
-        let (to, from) = (Spot { page: 0, offset: cell.dst }, Spot { page: 0, offset: cell.src });
-        times.push(machine.paths[path].sample(Copy { dst, to, from, len, repeat: 1 })?);
+        times.push(machine.take(&place, 1)?);
     }
     times.sort_unstable();
     Ok(times.get(tries / 2).copied().unwrap_or(0))

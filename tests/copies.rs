@@ -9,9 +9,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 
-const PATHS: [PathName; 2] = [PathName::Read, PathName::Pread];
+/// The paths that read the file by calls that the kernel counts as reading.
+const CALLS: [PathName; 4] = [PathName::Read, PathName::Readv, PathName::Pread, PathName::Preadv];
 const MAX_LEN: usize = 20_000;
 const GUARD: u8 = 0x5c;
+
+/// The paths that read the file, as far as this machine has them.
+fn file_paths(source: &Source) -> Vec<Box<dyn CopyPath>> {
+    let more = [PathName::IoUringRead, PathName::Mmap];
+    let open = |name| path::open(name, source).inspect_err(|reason| eprintln!("skipped: {reason}")).ok();
+    CALLS.into_iter().chain(more).filter_map(open).collect()
+}
 
 /// A file of random bytes, and the same bytes in memory.
 fn file(folder: &tempfile::TempDir, size: usize) -> (PathBuf, Vec<u8>) {
@@ -52,8 +60,7 @@ fn the_files_bytes_arrive_and_nothing_else_changes() {
     assert!(pools.len() >= 3);
     for pool in &mut pools {
         let pages = pool.pages(MAX_LEN + 2 * usize::from(PAGE));
-        for name in PATHS {
-            let mut path = path::open(name, &source).unwrap();
+        for mut path in file_paths(&source) {
             for offset in 0..=PAGE {
                 let len = random.random_range(1..=if offset % 64 == 0 { MAX_LEN } else { 600 });
                 let position = random.random_range(0..=(bytes.len() - len) as u64);
@@ -65,7 +72,7 @@ fn the_files_bytes_arrive_and_nothing_else_changes() {
                 pool.buffer(to.page - 1, offset, around).fill(GUARD);
                 take(path.as_mut(), pool.as_mut(), to, from, len, repeat).unwrap();
                 let found = pool.buffer(to.page - 1, offset, around);
-                let what = format!("{} {name} dst {offset:#x} len {len} from {position}", path.name());
+                let what = format!("{} dst {offset:#x} len {len} from {position}", path.name());
                 assert!(found[page..page + len] == bytes[position as usize..][..len], "{what}: bytes");
                 assert!(found[..page].iter().all(|&byte| byte == GUARD), "{what}: before");
                 assert!(found[page + len..].iter().all(|&byte| byte == GUARD), "{what}: after");
@@ -110,7 +117,7 @@ fn a_sample_copies_as_often_as_asked_for() {
     let source = Source::own(1 << 20).unwrap();
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
     let spot = Spot { page: 0, offset: 0 };
-    for name in PATHS {
+    for name in CALLS {
         let mut path = path::open(name, &source).unwrap();
         let mut read = |repeat| {
             let before = bytes_read()?;
@@ -132,9 +139,9 @@ fn a_file_cut_short_is_told() {
     let source = Source::open(&name).unwrap();
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
     let writer = OpenOptions::new().write(true).open(&name).unwrap();
-    for path_name in PATHS {
+    for mut path in file_paths(&source) {
+        let path_name = path.name();
         writer.set_len(bytes.len() as u64).unwrap();
-        let mut path = path::open(path_name, &source).unwrap();
         let from = Spot { page: 20, offset: 0x10 };
         let mut sample = || take(path.as_mut(), pool.as_mut(), Spot { page: 0, offset: 1 }, from, 10_000, 2);
         assert!(sample().is_ok());
@@ -155,8 +162,7 @@ fn a_growing_file_is_read_as_before() {
     OpenOptions::new().write(true).open(&name).unwrap().set_len(200_000).unwrap();
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
     let spot = Spot { page: 2, offset: 0 };
-    for path_name in PATHS {
-        let mut path = path::open(path_name, &source).unwrap();
+    for mut path in file_paths(&source) {
         take(path.as_mut(), pool.as_mut(), spot, spot, 10_000, 1).unwrap();
         assert!(pool.buffer(2, 0, 10_000) == &bytes[8192..18_192]);
     }
@@ -168,8 +174,7 @@ fn a_growing_file_is_read_as_before() {
 fn positions_beyond_any_file_are_an_error() {
     let source = Source::own(4096).unwrap();
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
-    for path_name in PATHS {
-        let mut path = path::open(path_name, &source).unwrap();
+    for mut path in file_paths(&source) {
         let far = Spot { page: 1 << 51, offset: 0 };
         assert!(take(path.as_mut(), pool.as_mut(), Spot { page: 0, offset: 0 }, far, 10, 1).is_err());
     }

@@ -8,6 +8,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The paths that read the file by calls that the kernel counts as reading.
 const CALLS: [PathName; 4] = [PathName::Read, PathName::Readv, PathName::Pread, PathName::Preadv];
@@ -152,6 +153,36 @@ fn a_file_cut_short_is_told() {
         }
     }
     assert!(source.changed());
+}
+
+#[test]
+fn a_file_cut_short_again_and_again_while_it_is_copied_kills_nobody() {
+    const SIZE: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let (name, _) = file(&folder, SIZE as usize);
+    let source = Source::open(&name).unwrap();
+    let mut pool = pools(PageKind::Small, false).pop().unwrap();
+    let writer = OpenOptions::new().write(true).open(&name).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for size in [10_000, SIZE] {
+                    writer.set_len(size).unwrap();
+                }
+            }
+        });
+        for mut path in file_paths(&source) {
+            for page in 0..200 {
+                let (to, from) = (Spot { page: 0, offset: 8 }, Spot { page, offset: 0x123 });
+                match take(path.as_mut(), pool.as_mut(), to, from, MAX_LEN, 20) {
+                    Ok(_) | Err(PathError::SourceShort) => {}
+                    Err(other) => panic!("{} page {page}: {other}", path.name()),
+                }
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

@@ -217,7 +217,7 @@ impl CopyPath for ChannelWrite {
     }
 
     fn can(&self, cell: &CellSpec) -> Result<(), String> {
-        if cell.dst % PAGE != 0 {
+        if !cell.dst.is_multiple_of(PAGE) {
             return Err(format!(
                 "the kernel fills fresh pages from their start, so dst of {} is 0x000",
                 self.name

@@ -136,7 +136,7 @@ fn complete(
     dst: &mut [u8],
     mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>,
 ) -> Result<(), PathError> {
-    transfer(call, dst.len(), PathError::SourceShort, |done| read(&mut dst[done..], done))
+    move_all(call, dst.len(), PathError::SourceShort, |done| read(&mut dst[done..], done))
 }
 
 /// As [`complete`], for calls that take bytes: `write` gets the rest and how much is done.
@@ -147,12 +147,12 @@ fn complete_write(
     mut write: impl FnMut(&[u8], usize) -> io::Result<usize>,
 ) -> Result<(), PathError> {
     let nothing = PathError::Call { call, reason: io::ErrorKind::WriteZero.into() };
-    transfer(call, src.len(), nothing, |done| write(&src[done..], done))
+    move_all(call, src.len(), nothing, |done| write(&src[done..], done))
 }
 
 /// Moves `len` bytes by as many calls as it takes; a call that moves none gives `at_end`.
 #[inline(always)]
-fn transfer(
+fn move_all(
     call: &'static str,
     len: usize,
     at_end: PathError,

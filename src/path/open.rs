@@ -48,10 +48,10 @@ impl<'a> Opener<'a> {
     fn path(&self, name: PathName) -> Result<Box<dyn CopyPath>, String> {
         let file = || self.source.file();
         Ok(match name {
-            PathName::Read => Box::new(Read::read(file())),
-            PathName::Readv => Box::new(Read::readv(file())),
-            PathName::Pread => Box::new(ReadAt::pread(file())),
-            PathName::Preadv => Box::new(ReadAt::preadv(file())),
+            PathName::Read => Box::new(Read::plain(file())),
+            PathName::Readv => Box::new(Read::vectored(file())),
+            PathName::Pread => Box::new(ReadAt::plain(file())),
+            PathName::Preadv => Box::new(ReadAt::vectored(file())),
             PathName::Write => Box::new(Write(self.target()?)),
             PathName::Pwrite => Box::new(Pwrite(self.target()?)),
             PathName::PipeRead => {

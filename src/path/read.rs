@@ -16,12 +16,12 @@ pub(super) struct Read {
 
 impl Read {
     /// By read(2).
-    pub(super) fn read(file: Arc<File>) -> Self {
+    pub(super) fn plain(file: Arc<File>) -> Self {
         Read { name: PathName::Read, file, call: |mut file, dst| file.read(dst) }
     }
 
     /// By readv(2) with one part, so that nothing but the call differs.
-    pub(super) fn readv(file: Arc<File>) -> Self {
+    pub(super) fn vectored(file: Arc<File>) -> Self {
         let call = |mut file: &File, dst: &mut [u8]| file.read_vectored(&mut [IoSliceMut::new(dst)]);
         Read { name: PathName::Readv, file, call }
     }

@@ -19,12 +19,12 @@ pub(super) struct ReadAt {
 
 impl ReadAt {
     /// By pread(2).
-    pub(super) fn pread(file: Arc<File>) -> Self {
+    pub(super) fn plain(file: Arc<File>) -> Self {
         ReadAt { name: PathName::Pread, file, call: File::read_at }
     }
 
     /// By preadv(2) with one part, so that nothing but the call differs.
-    pub(super) fn preadv(file: Arc<File>) -> Self {
+    pub(super) fn vectored(file: Arc<File>) -> Self {
         let call = |file: &File, dst: &mut [u8], position| transfer::preadv(file.as_fd(), dst, position);
         ReadAt { name: PathName::Preadv, file, call }
     }

@@ -32,7 +32,7 @@ impl Splice {
     /// Into the pipe as much as it takes, out of it all that, until `len` bytes have passed.
     fn pass_on(&mut self, start: u64, len: usize) -> Result<(), PathError> {
         let (pipe_in, pipe_out) = (self.writer.as_fd(), self.reader.as_fd());
-        super::transfer("splice", len, PathError::SourceShort, |done| {
+        super::move_all("splice", len, PathError::SourceShort, |done| {
             let inside = transfer::splice_in(self.file.as_fd(), start + done as u64, pipe_in, len - done)?;
             let mut out = 0;
             while out < inside {

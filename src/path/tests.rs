@@ -32,6 +32,22 @@ fn the_end_of_the_source_and_failures_are_told_apart() {
 }
 
 #[test]
+fn short_and_interrupted_writes_are_completed() {
+    let mut calls = vec![];
+    complete_write("write", b"0123456789", |rest, done| {
+        calls.push((rest.to_vec(), done));
+        if calls.len() == 2 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(rest.len().min(6)) }
+    })
+    .unwrap();
+    let rest = |from: usize| (b"0123456789"[from..].to_vec(), from);
+    assert_eq!(calls, [rest(0), rest(6), rest(6)]);
+    let nothing = complete_write("write", b"0", |_, _| Ok(0)).unwrap_err();
+    assert!(nothing.to_string().starts_with("write failed: "), "{nothing}");
+    let full = complete_write("write", b"0", |_, _| Err(io::ErrorKind::StorageFull.into()));
+    assert!(matches!(full, Err(PathError::Call { call: "write", .. })));
+}
+
+#[test]
 fn calls_that_a_signal_interrupts_are_repeated() {
     let (mut reader, mut writer) = io::pipe().unwrap();
     let target = interrupt::this_thread();

@@ -151,3 +151,79 @@ impl Watcher for Unwatched {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::Model;
+
+    /// A path whose own side holds ten pages, and which takes dst 0x000 only.
+    struct Narrow(PathName);
+
+    impl CopyPath for Narrow {
+        fn name(&self) -> PathName {
+            self.0
+        }
+
+        fn can(&self, cell: &CellSpec) -> Result<(), String> {
+            if cell.dst == 0 { Ok(()) } else { Err("dst is always 0x000".into()) }
+        }
+
+        fn own_pages(&self, len: u64, offset: u16) -> Option<u64> {
+            Some(path::start_pages(10 * 4096, len, offset))
+        }
+
+        /// Tells where the copy lies: destination page and offset, source page and offset.
+        fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
+            let spot = |spot: Spot| spot.page * 0x10_000 + u64::from(spot.offset);
+            Ok(spot(copy.to) << 32 | spot(copy.from))
+        }
+    }
+
+    fn machine() -> Machine {
+        let mut machine =
+            Model::named("clean").unwrap().machine(&[PathName::Read], &[Allocator::Glibc], 5 * 4096, 1);
+        machine.paths.push(Box::new(Narrow(PathName::PipeWrite)));
+        machine.paths.push(Box::new(Narrow(PathName::PipeRead)));
+        machine
+    }
+
+    fn cell(path: PathName, dst: u16, src: u16, len: u64) -> CellSpec {
+        CellSpec { path, allocator: Some(Allocator::Glibc), len, dst, src, reference: false }
+    }
+
+    #[test]
+    fn start_pages_are_the_files_or_the_paths_own() {
+        let machine = machine();
+        assert_eq!(machine.own_pages(&cell(PathName::Read, 8, 1, 4096)), 4);
+        assert_eq!(machine.own_pages(&cell(PathName::PipeRead, 8, 1, 4096)), 9);
+        // The own side of a path that writes is its destination.
+        assert_eq!(machine.own_pages(&cell(PathName::PipeWrite, 0, 1, 4096)), 10);
+        assert_eq!(machine.own_pages(&cell(PathName::PipeWrite, 1, 0, 4096)), 9);
+    }
+
+    #[test]
+    fn what_cannot_be_taken_has_a_reason() {
+        let machine = machine();
+        let reason = |cell| machine.check(&cell).unwrap_err();
+        assert!(machine.can(&cell(PathName::PipeRead, 0, 8, 4096)));
+        assert_eq!(reason(cell(PathName::PipeRead, 8, 0, 4096)), "dst is always 0x000");
+        assert!(reason(cell(PathName::PipeRead, 0, 0, 1 << 20)).contains("no room"));
+        assert!(reason(cell(PathName::Read, 0, 0, 1 << 20)).contains("no room"));
+        assert!(reason(cell(PathName::Mmap, 0, 0, 1)).contains("mmap"));
+        let foreign = CellSpec { allocator: Some(Allocator::Pages), ..cell(PathName::Read, 0, 0, 1) };
+        assert!(reason(foreign).contains("allocator"));
+    }
+
+    #[test]
+    fn the_pools_page_goes_to_the_side_of_the_allocator() {
+        let mut machine = machine();
+        let mut taken = |name| {
+            let path = machine.path(name).unwrap();
+            let place = Place { path, pool: 0, dst: 0xd, src: 0x5, len: 1, page: 7, own_page: 3 };
+            machine.take(&place, 1).unwrap()
+        };
+        assert_eq!(taken(PathName::PipeRead), 0x7_000d << 32 | 0x3_0005);
+        assert_eq!(taken(PathName::PipeWrite), 0x3_000d << 32 | 0x7_0005);
+    }
+}

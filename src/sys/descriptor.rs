@@ -55,7 +55,7 @@ mod tests {
     fn pipes_tell_their_capacity_and_do_not_wait() {
         let (mut reader, writer) = io::pipe().unwrap();
         let capacity = pipe_capacity(writer.as_fd()).unwrap();
-        assert!(capacity >= 4096 && capacity % 4096 == 0);
+        assert!(capacity >= 4096 && capacity.is_multiple_of(4096));
         assert!(set_pipe_capacity(writer.as_fd(), 4096).unwrap() >= 4096);
         assert!(set_pipe_capacity(writer.as_fd(), usize::MAX).is_err());
         never_wait(reader.as_fd()).unwrap();

@@ -173,6 +173,7 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::os::fd::AsFd;
+    use std::os::unix::process::ExitStatusExt;
 
     fn file(bytes: usize) -> std::fs::File {
         let mut file = tempfile::tempfile().unwrap();
@@ -208,6 +209,26 @@ mod tests {
         file.set_len(0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 100_000).unwrap();
         assert_eq!(copy(&mapping, 0, 1), Err(Cut));
+    }
+
+    /// Set for the child process of the next test.
+    const CHILD: &str = "FSPROBE_TEST_FOREIGN_FAULT";
+
+    #[test]
+    fn a_fault_anywhere_else_ends_the_process_as_ever() {
+        if std::env::var_os(CHILD).is_none() {
+            let test = "sys::mapping::tests::a_fault_anywhere_else_ends_the_process_as_ever";
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            let child = child.args([test, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
+            assert_eq!(child.status.signal(), Some(libc::SIGBUS), "{child:?}");
+            return;
+        }
+        let file = file(8192);
+        let mapping = Mapping::new(file.as_fd(), 8192).unwrap();
+        assert!(copy(&mapping, 0, 8192).is_ok());
+        file.set_len(0).unwrap();
+        // SAFETY: inside the mapping; that the file has lost the page is what is tested.
+        unsafe { mapping.start.as_ptr().read_volatile() };
     }
 
     #[test]

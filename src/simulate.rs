@@ -131,6 +131,10 @@ impl Pool for SimulatedPool {
     fn buffer(&mut self, _page: u64, _offset: u16, _len: usize) -> &mut [u8] {
         &mut []
     }
+
+    fn memory(&mut self) -> &mut [u8] {
+        &mut []
+    }
 }
 
 struct SimulatedPath {

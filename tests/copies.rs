@@ -8,10 +8,19 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-const PATHS: [PathName; 2] = [PathName::Read, PathName::Pread];
+/// The paths that read the file by calls that the kernel counts as reading.
+const CALLS: [PathName; 4] = [PathName::Read, PathName::Readv, PathName::Pread, PathName::Preadv];
 const MAX_LEN: usize = 20_000;
 const GUARD: u8 = 0x5c;
+
+/// The paths that read the file, as far as this machine has them.
+fn file_paths(source: &Source) -> Vec<Box<dyn CopyPath>> {
+    let more = [PathName::IoUringRead, PathName::Mmap];
+    let open = |name| path::open(name, source).inspect_err(|reason| eprintln!("skipped: {reason}")).ok();
+    CALLS.into_iter().chain(more).filter_map(open).collect()
+}
 
 /// A file of random bytes, and the same bytes in memory.
 fn file(folder: &tempfile::TempDir, size: usize) -> (PathBuf, Vec<u8>) {
@@ -39,7 +48,7 @@ fn take(
 ) -> Result<u64, PathError> {
     let dst = pool.buffer(to.page, to.offset, len);
     assert_eq!(offset_of(dst.as_ptr() as u64), to.offset % PAGE);
-    path.sample(Copy { dst, to, from, len, repeat })
+    path.sample(Copy { memory: dst, to, from, len, repeat })
 }
 
 #[test]
@@ -52,8 +61,7 @@ fn the_files_bytes_arrive_and_nothing_else_changes() {
     assert!(pools.len() >= 3);
     for pool in &mut pools {
         let pages = pool.pages(MAX_LEN + 2 * usize::from(PAGE));
-        for name in PATHS {
-            let mut path = path::open(name, &source).unwrap();
+        for mut path in file_paths(&source) {
             for offset in 0..=PAGE {
                 let len = random.random_range(1..=if offset % 64 == 0 { MAX_LEN } else { 600 });
                 let position = random.random_range(0..=(bytes.len() - len) as u64);
@@ -65,7 +73,7 @@ fn the_files_bytes_arrive_and_nothing_else_changes() {
                 pool.buffer(to.page - 1, offset, around).fill(GUARD);
                 take(path.as_mut(), pool.as_mut(), to, from, len, repeat).unwrap();
                 let found = pool.buffer(to.page - 1, offset, around);
-                let what = format!("{} {name} dst {offset:#x} len {len} from {position}", path.name());
+                let what = format!("{} dst {offset:#x} len {len} from {position}", path.name());
                 assert!(found[page..page + len] == bytes[position as usize..][..len], "{what}: bytes");
                 assert!(found[..page].iter().all(|&byte| byte == GUARD), "{what}: before");
                 assert!(found[page + len..].iter().all(|&byte| byte == GUARD), "{what}: after");
@@ -90,7 +98,7 @@ fn other_pages_and_first_touch_read_the_same_bytes() {
         for mut pool in pools(pages, first_touch) {
             let mut path = path::open(PathName::Pread, &source).unwrap();
             let dst = pool.buffer(to.page, to.offset, MAX_LEN);
-            path.sample(Copy { dst: &mut *dst, to, from, len: MAX_LEN, repeat: 2 }).unwrap();
+            path.sample(Copy { memory: &mut *dst, to, from, len: MAX_LEN, repeat: 2 }).unwrap();
             found.push(dst.to_vec());
         }
     }
@@ -110,7 +118,7 @@ fn a_sample_copies_as_often_as_asked_for() {
     let source = Source::own(1 << 20).unwrap();
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
     let spot = Spot { page: 0, offset: 0 };
-    for name in PATHS {
+    for name in CALLS {
         let mut path = path::open(name, &source).unwrap();
         let mut read = |repeat| {
             let before = bytes_read()?;
@@ -132,9 +140,9 @@ fn a_file_cut_short_is_told() {
     let source = Source::open(&name).unwrap();
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
     let writer = OpenOptions::new().write(true).open(&name).unwrap();
-    for path_name in PATHS {
+    for mut path in file_paths(&source) {
+        let path_name = path.name();
         writer.set_len(bytes.len() as u64).unwrap();
-        let mut path = path::open(path_name, &source).unwrap();
         let from = Spot { page: 20, offset: 0x10 };
         let mut sample = || take(path.as_mut(), pool.as_mut(), Spot { page: 0, offset: 1 }, from, 10_000, 2);
         assert!(sample().is_ok());
@@ -148,6 +156,36 @@ fn a_file_cut_short_is_told() {
 }
 
 #[test]
+fn a_file_cut_short_again_and_again_while_it_is_copied_kills_nobody() {
+    const SIZE: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let (name, _) = file(&folder, SIZE as usize);
+    let source = Source::open(&name).unwrap();
+    let mut pool = pools(PageKind::Small, false).pop().unwrap();
+    let writer = OpenOptions::new().write(true).open(&name).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for size in [10_000, SIZE] {
+                    writer.set_len(size).unwrap();
+                }
+            }
+        });
+        for mut path in file_paths(&source) {
+            for page in 0..200 {
+                let (to, from) = (Spot { page: 0, offset: 8 }, Spot { page, offset: 0x123 });
+                match take(path.as_mut(), pool.as_mut(), to, from, MAX_LEN, 20) {
+                    Ok(_) | Err(PathError::SourceShort) => {}
+                    Err(other) => panic!("{} page {page}: {other}", path.name()),
+                }
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn a_growing_file_is_read_as_before() {
     let folder = tempfile::tempdir().unwrap();
     let (name, bytes) = file(&folder, 50_000);
@@ -155,8 +193,7 @@ fn a_growing_file_is_read_as_before() {
     OpenOptions::new().write(true).open(&name).unwrap().set_len(200_000).unwrap();
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
     let spot = Spot { page: 2, offset: 0 };
-    for path_name in PATHS {
-        let mut path = path::open(path_name, &source).unwrap();
+    for mut path in file_paths(&source) {
         take(path.as_mut(), pool.as_mut(), spot, spot, 10_000, 1).unwrap();
         assert!(pool.buffer(2, 0, 10_000) == &bytes[8192..18_192]);
     }
@@ -168,8 +205,7 @@ fn a_growing_file_is_read_as_before() {
 fn positions_beyond_any_file_are_an_error() {
     let source = Source::own(4096).unwrap();
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
-    for path_name in PATHS {
-        let mut path = path::open(path_name, &source).unwrap();
+    for mut path in file_paths(&source) {
         let far = Spot { page: 1 << 51, offset: 0 };
         assert!(take(path.as_mut(), pool.as_mut(), Spot { page: 0, offset: 0 }, far, 10, 1).is_err());
     }

@@ -4,7 +4,6 @@
 //! its pages at any page offset. This room may use `sys` and the report's words, nothing else.
 
 mod error;
-pub mod memory;
 mod natural;
 mod pool;
 
@@ -67,6 +66,14 @@ pub trait Pool {
     /// # Panics
     /// Never within `pages(len)`; the caller stays within it.
     fn buffer(&mut self, page: u64, offset: u16, len: usize) -> &mut [u8];
+
+    /// All of the pool's memory from its first page on; empty for a simulated pool.
+    fn memory(&mut self) -> &mut [u8];
+
+    /// Whether each sample needs a fresh [`Pool::buffer`], since its pages are dropped before.
+    fn renews(&self) -> bool {
+        false
+    }
 
     /// What of the pool is not as it was asked for, for people.
     fn note(&self) -> Option<String> {

@@ -1,9 +1,9 @@
 //! One allocation that serves buffers at every page and page offset.
 
-use super::memory::{self, Available};
 use super::{AllocatorError, POOL_PAGES, PageKind, Pool, PoolSpec};
 use crate::report::{Allocator, Fact, PAGE};
 use crate::sys::block::{Advice, Block, Memory};
+use crate::sys::memory::{self, Available};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -215,6 +215,14 @@ impl Pool for HeapPool {
             "the address is the one asked for"
         );
         buffer
+    }
+
+    fn memory(&mut self) -> &mut [u8] {
+        &mut self.memory.bytes()[self.base..self.base + self.usable]
+    }
+
+    fn renews(&self) -> bool {
+        self.first_touch
     }
 
     fn note(&self) -> Option<String> {

@@ -3,14 +3,29 @@
 //! A path copies bytes and tells how long that took; it knows nothing of cells, rounds or judging.
 //! It may use `sys` and the report's words, nothing else.
 
+mod batch;
+mod channel;
 mod file_system;
-mod pread;
+mod io_uring;
+mod mmap;
+mod open;
+mod own_memory;
+mod process_vm;
 mod read;
+mod read_at;
+mod routine;
 mod source;
+mod splice;
+#[cfg(test)]
+mod tests;
+mod write;
+mod zero;
 
+pub use batch::{Batch, Job};
+pub use open::{Opener, open};
 pub use source::{Source, SourceError};
 
-use crate::report::PathName;
+use crate::report::{CellSpec, PAGE, PathName};
 use std::io;
 
 /// A page and a page offset: where one side of a copy starts.
@@ -25,18 +40,40 @@ pub struct Spot {
 impl Spot {
     /// The position in bytes from the start of the pool's first page, or of the file.
     pub fn position(self) -> u64 {
-        self.page * u64::from(crate::report::PAGE) + u64::from(self.offset)
+        self.page * u64::from(PAGE) + u64::from(self.offset)
+    }
+}
+
+/// One side of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Where the bytes go.
+    Destination,
+    /// Where they come from.
+    Source,
+}
+
+impl Side {
+    /// The side of a path's copies that lies in the allocator's memory: the source of what is written
+    /// into the kernel, the destination of everything else. The other side is the path's own: the
+    /// source file, a file, pipe or socket of fsprobe's, or memory of the path.
+    pub fn of_allocator(path: PathName) -> Side {
+        match path {
+            PathName::Write | PathName::Pwrite | PathName::PipeWrite | PathName::SocketWrite => Side::Source,
+            _ => Side::Destination,
+        }
     }
 }
 
 /// One sample to take.
 #[derive(Debug)]
 pub struct Copy<'a> {
-    /// The memory to copy into, `len` bytes at the page offset asked for; empty on a simulated machine.
-    pub dst: &'a mut [u8],
-    /// Where the destination lies in its pool.
+    /// The allocator's memory, `len` bytes at the page offset asked for: at `to`, or at `from` where
+    /// [`Side::of_allocator`] is the source, which is only read. Empty on a simulated machine.
+    pub memory: &'a mut [u8],
+    /// Where the destination lies: in its pool, or on the path's own side.
     pub to: Spot,
-    /// Where the source lies in the file (or in a path's own source memory).
+    /// Where the source lies: on the path's own side (the source file, say), or in its pool.
     pub from: Spot,
     /// Bytes of one copy.
     pub len: usize,
@@ -65,111 +102,81 @@ pub trait CopyPath {
     /// Its name.
     fn name(&self) -> PathName;
 
+    /// Whether it can take a cell's page offsets and length.
+    ///
+    /// # Errors
+    /// The reason, for people, where the kernel leaves no choice.
+    fn can(&self, _cell: &CellSpec) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// On how many start pages of the path's own side `len` bytes at page offset `offset` fit; 0 if on
+    /// none. None where that side is the source file, of which the caller knows how much is ready.
+    fn own_pages(&self, _len: u64, _offset: u16) -> Option<u64> {
+        None
+    }
+
     /// Copies `copy.len` bytes `copy.repeat` times and returns the nanoseconds that the copies took,
     /// preparations (a seek, say) left out.
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError>;
+
+    /// Takes the samples of a batch, in order. Provided here, so that each path's own loop is compiled
+    /// with its `sample` inside.
+    fn samples(&mut self, batch: &mut Batch<'_, '_>) -> Result<(), PathError> {
+        while let Some((copy, ns)) = batch.next_copy() {
+            *ns = self.sample(copy)?;
+        }
+        Ok(())
+    }
 }
 
-/// Opens a copy path over a source file.
-///
-/// # Errors
-/// The reason, for people, where this version or machine does not have the path.
-pub fn open(name: PathName, source: &Source) -> Result<Box<dyn CopyPath>, String> {
-    match name {
-        PathName::Read => Ok(Box::new(read::Read::new(source.file()))),
-        PathName::Pread => Ok(Box::new(pread::Pread::new(source.file()))),
-        other => Err(format!("{other} copies no file, or is not measured by this version")),
-    }
+/// Start pages of a path's own side that has none to choose from: so many that they limit nobody.
+const ANY_PAGES: u64 = 1 << 32;
+
+/// On how many start pages of `size` bytes a copy of `len` bytes at page offset `offset` fits.
+pub fn start_pages(size: u64, len: u64, offset: u16) -> u64 {
+    let rest = len.checked_add(u64::from(offset)).and_then(|needed| size.checked_sub(needed));
+    rest.map_or(0, |rest| rest / u64::from(PAGE) + 1)
 }
 
 /// Fills `dst` by as many calls as it takes: `read` gets the rest and how much is done. Interrupted
 /// calls are repeated. A short read is completed within the sample, since the copy is what is timed.
 #[inline(always)]
 fn complete(
-    call: &'static str,
+    call: impl Into<&'static str>,
     dst: &mut [u8],
     mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>,
 ) -> Result<(), PathError> {
+    move_all(call, dst.len(), || PathError::SourceShort, |done| read(&mut dst[done..], done))
+}
+
+/// As [`complete`], for calls that take bytes: `write` gets the rest and how much is done.
+#[inline(always)]
+fn complete_write(
+    call: &'static str,
+    src: &[u8],
+    mut write: impl FnMut(&[u8], usize) -> io::Result<usize>,
+) -> Result<(), PathError> {
+    let nothing = || PathError::Call { call, reason: io::ErrorKind::WriteZero.into() };
+    move_all(call, src.len(), nothing, |done| write(&src[done..], done))
+}
+
+/// Moves `len` bytes by as many calls as it takes; a call that moves none gives `at_end`.
+#[inline(always)]
+fn move_all(
+    call: impl Into<&'static str>,
+    len: usize,
+    at_end: impl FnOnce() -> PathError,
+    mut part: impl FnMut(usize) -> io::Result<usize>,
+) -> Result<(), PathError> {
     let mut done = 0;
-    while done < dst.len() {
-        match read(&mut dst[done..], done) {
-            Ok(0) => return Err(PathError::SourceShort),
+    while done < len {
+        match part(done) {
+            Ok(0) => return Err(at_end()),
             Ok(bytes) => done += bytes,
             Err(reason) if reason.kind() == io::ErrorKind::Interrupted => {}
-            Err(reason) => return Err(PathError::Call { call, reason }),
+            Err(reason) => return Err(PathError::Call { call: call.into(), reason }),
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys::interrupt;
-    use std::io::{Read, Write};
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    #[test]
-    fn short_reads_are_completed() {
-        let mut dst = [0; 10];
-        let mut calls = vec![];
-        complete("read", &mut dst, |rest, done| {
-            calls.push((rest.len(), done));
-            let bytes = rest.len().min(4);
-            rest[..bytes].fill(done as u8 + 1);
-            Ok(bytes)
-        })
-        .unwrap();
-        assert_eq!(calls, [(10, 0), (6, 4), (2, 8)]);
-        assert_eq!(dst, [1, 1, 1, 1, 5, 5, 5, 5, 9, 9]);
-    }
-
-    #[test]
-    fn the_end_of_the_source_and_failures_are_told_apart() {
-        let end = complete("read", &mut [0; 4], |_, done| Ok(if done == 0 { 2 } else { 0 }));
-        assert!(matches!(end, Err(PathError::SourceShort)));
-        let failed = complete("pread", &mut [0; 4], |_, _| Err(io::ErrorKind::InvalidInput.into()));
-        assert!(failed.unwrap_err().to_string().starts_with("pread failed: "));
-    }
-
-    #[test]
-    fn calls_that_a_signal_interrupts_are_repeated() {
-        let (mut reader, mut writer) = io::pipe().unwrap();
-        let target = interrupt::this_thread();
-        let interrupted = AtomicU32::new(0);
-        let mut dst = [0; 8];
-        let result = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for part in [b"half", b"rest"] {
-                    let before = interrupted.load(Ordering::SeqCst);
-                    while interrupted.load(Ordering::SeqCst) == before {
-                        target.interrupt();
-                        std::thread::sleep(std::time::Duration::from_millis(1));
-                    }
-                    writer.write_all(part).unwrap();
-                }
-            });
-            complete("read", &mut dst, |rest, _| {
-                let read = reader.read(rest);
-                if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {
-                    interrupted.fetch_add(1, Ordering::SeqCst);
-                }
-                read
-            })
-        });
-        assert!(result.is_ok());
-        assert_eq!(&dst, b"halfrest");
-        assert!(interrupted.load(Ordering::SeqCst) >= 2);
-    }
-
-    #[test]
-    fn paths_that_are_not_there_say_so() {
-        let source = Source::own(4096).unwrap();
-        for &name in PathName::ALL {
-            match open(name, &source) {
-                Ok(path) => assert_eq!(path.name(), name),
-                Err(reason) => assert!(reason.starts_with(name.word()), "{reason}"),
-            }
-        }
-    }
 }

@@ -69,6 +69,19 @@ pub enum SourceError {
     },
 }
 
+impl SourceError {
+    /// Why there is no file of fsprobe's own, where that is what went wrong, without naming `--file`.
+    pub(super) fn own_reason(self) -> String {
+        match self {
+            SourceError::Own { size, folder, reason } => format!(
+                "cannot make a file of {} MiB in {folder}: {reason} (set TMPDIR to another folder)",
+                size.div_ceil(1 << 20)
+            ),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// An open source file.
 #[derive(Debug)]
 pub struct Source {
@@ -146,6 +159,11 @@ impl Source {
     pub fn fs_type(&self) -> Option<String> {
         let magic = file::fs_magic(self.file.as_fd()).ok()?;
         Some(file_system::name(magic))
+    }
+
+    /// Whether the file system keeps files in reserved huge pages.
+    pub(super) fn has_huge_pages(&self) -> bool {
+        file::fs_magic(self.file.as_fd()).is_ok_and(|magic| magic == libc::HUGETLBFS_MAGIC as u64)
     }
 
     /// Reads the first `len` bytes once, so that they are in the page cache.

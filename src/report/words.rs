@@ -119,6 +119,12 @@ words! {
     }
 }
 
+impl From<PathName> for &'static str {
+    fn from(path: PathName) -> &'static str {
+        path.word()
+    }
+}
+
 words! {
     /// Who placed the buffer.
     Allocator, "allocator", {

@@ -9,6 +9,7 @@ pub mod grid;
 mod machine;
 mod offsets;
 mod sample;
+mod schedule;
 
 pub use machine::{Clock, Machine, Stop, Unwatched, Watcher};
 pub use offsets::{Length, Offsets};

@@ -162,6 +162,12 @@ impl Memory {
         unsafe { std::slice::from_raw_parts_mut(self.0.start.as_ptr(), self.0.len) }
     }
 
+    /// All bytes, to read.
+    pub fn read(&self) -> &[u8] {
+        // SAFETY: as in `bytes`; writing takes an exclusive borrow of `self`.
+        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.len) }
+    }
+
     /// As [`Block::discard`].
     pub fn discard(&mut self, range: Range<usize>) -> io::Result<()> {
         self.0.discard(range)
@@ -178,7 +184,7 @@ pub fn malloc_replaced_by() -> Option<String> {
 
 /// Where the object that holds a function is loaded, and its file name.
 #[cfg(target_env = "gnu")]
-fn object_of(function: *const ()) -> Option<(usize, String)> {
+pub(super) fn object_of(function: *const ()) -> Option<(usize, String)> {
     // SAFETY: Dl_info is plain pointers, for which all zeros are a value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: dladdr only compares the address with those of loaded objects and fills `info`.

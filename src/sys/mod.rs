@@ -8,13 +8,23 @@ pub mod block;
 pub mod cgroup;
 pub mod clock;
 pub mod cpu;
+pub mod descriptor;
 pub mod file;
 pub mod limits;
 pub mod machine;
+pub mod mapping;
+pub mod memory;
+pub mod ring;
+pub mod routines;
+pub mod transfer;
 pub mod usage;
 
 #[cfg(test)]
+mod guarded;
+#[cfg(test)]
 pub(crate) mod interrupt;
+#[cfg(test)]
+pub(crate) mod refuse;
 
 /// The system's reason without its error number, for the middle of a line.
 pub fn reason(error: &std::io::Error) -> String {

@@ -21,7 +21,7 @@ mod tests;
 mod write;
 mod zero;
 
-pub use batch::{Batch, Job};
+pub use batch::{Batch, Job, Kind, Pages};
 pub use open::{Opener, open};
 pub use source::{Source, SourceError};
 
@@ -123,10 +123,7 @@ pub trait CopyPath {
     /// Takes the samples of a batch, in order. Provided here, so that each path's own loop is compiled
     /// with its `sample` inside.
     fn samples(&mut self, batch: &mut Batch<'_, '_>) -> Result<(), PathError> {
-        while let Some((copy, ns)) = batch.next_copy() {
-            *ns = self.sample(copy)?;
-        }
-        Ok(())
+        batch.each(|copy| self.sample(copy))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the sampling loop drives: pools, copy paths and a clock, real or simulated alike.
 
 use crate::allocator::Pool;
-use crate::path::{self, Batch, CopyPath, Job, PathError, Side, Spot};
+use crate::path::{self, Batch, CopyPath, Job, Kind, Pages, PathError, Side};
 use crate::report::{Allocator, CellSpec, PathName};
 
 /// The clock and the core's speed.
@@ -74,58 +74,29 @@ impl Machine {
     }
 
     /// Takes one sample.
-    pub fn take(&mut self, place: &Place, repeat: u32) -> Result<u64, PathError> {
-        let job = place.job(repeat);
-        let memory = self.pools[job.pool].buffer(job.page, job.offset, job.len);
-        self.paths[place.path].sample(job.copy(memory))
+    pub fn take(&mut self, path: usize, job: &Job, kind: &Kind, pages: &Pages) -> Result<u64, PathError> {
+        let memory = self.pools[usize::from(job.pool)].buffer(job.page(pages), job.offset(kind), kind.len);
+        self.paths[path].sample(job.copy(kind, pages, memory))
     }
 
-    /// Takes the samples of one path's jobs in order, their nanoseconds into `ns`.
-    pub fn take_all(&mut self, path: usize, jobs: &[Job], ns: &mut [u64]) -> Result<(), PathError> {
+    /// Takes the samples of one path's jobs in order, their nanoseconds into `ns` by slot.
+    pub fn take_all(
+        &mut self,
+        path: usize,
+        jobs: &[Job],
+        kinds: &[Kind],
+        pages: &Pages,
+        ns: &mut [u64],
+    ) -> Result<(), PathError> {
         if self.pools.iter().any(|pool| pool.renews()) {
-            for (job, ns) in jobs.iter().zip(ns) {
-                let memory = self.pools[job.pool].buffer(job.page, job.offset, job.len);
-                *ns = self.paths[path].sample(job.copy(memory))?;
+            for job in jobs {
+                ns[job.slot as usize] = self.take(path, job, &kinds[usize::from(job.kind)], pages)?;
             }
             return Ok(());
         }
         let mut memories: Vec<&mut [u8]> = self.pools.iter_mut().map(|pool| pool.memory()).collect();
-        self.paths[path].samples(&mut Batch::new(&mut memories, jobs, ns))
-    }
-}
-
-/// Where one copy lies.
-#[derive(Debug, Clone, Copy)]
-pub struct Place {
-    /// Index of the path.
-    pub path: usize,
-    /// Which side of the path's copies lies in the pool.
-    pub side: Side,
-    /// Index of the pool.
-    pub pool: usize,
-    /// Page offset of the destination.
-    pub dst: u16,
-    /// Page offset of the source.
-    pub src: u16,
-    /// Bytes.
-    pub len: usize,
-    /// Start page in the pool.
-    pub page: u64,
-    /// Start page on the path's own side.
-    pub own_page: u64,
-}
-
-impl Place {
-    /// The job of copying here: the allocator's memory on the side of the copy where the path has it.
-    #[inline]
-    pub fn job(&self, repeat: u32) -> Job {
-        let Place { side, pool, dst, src, len, page, own_page, .. } = *self;
-        let (to, from) = (|page| Spot { page, offset: dst }, |page| Spot { page, offset: src });
-        let (offset, to, from) = match side {
-            Side::Destination => (dst, to(page), from(own_page)),
-            Side::Source => (src, to(own_page), from(page)),
-        };
-        Job { pool, offset, page, to, from, len, repeat }
+        let memories = memories.as_mut_slice();
+        self.paths[path].samples(&mut Batch { memories, jobs, kinds, pages, ns })
     }
 }
 
@@ -177,7 +148,7 @@ impl Watcher for Unwatched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::Copy;
+    use crate::path::{Copy, Spot};
     use crate::simulate::Model;
 
     /// A path whose own side holds ten pages, and which takes dst 0x000 only.
@@ -243,9 +214,13 @@ mod tests {
         let mut machine = machine();
         let mut taken = |name| {
             let path = machine.path(name).unwrap();
-            let side = Side::of_allocator(name);
-            let place = Place { path, side, pool: 0, dst: 0xd, src: 0x5, len: 1, page: 7, own_page: 3 };
-            machine.take(&place, 1).unwrap()
+            let kind = Kind { len: 1, repeat: 1, side: Side::of_allocator(name) };
+            let job = Job { slot: 0, dst: 0xd, src: 0x5, pool: 0, second_page: false, kind: 0 };
+            let pages = Pages { pools: vec![[7, 9]], own: 3 };
+            let mut ns = [0];
+            machine.take_all(path, &[job], &[kind], &pages, &mut ns).unwrap();
+            assert_eq!(machine.take(path, &job, &kind, &pages).unwrap(), ns[0]);
+            ns[0]
         };
         assert_eq!(taken(PathName::PipeRead), 0x7_000d << 32 | 0x3_0005);
         assert_eq!(taken(PathName::PipeWrite), 0x3_000d << 32 | 0x7_0005);

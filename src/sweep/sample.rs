@@ -2,9 +2,9 @@
 //!
 //! A block that is cut short is thrown away whole, so that every recorded round holds every cell.
 
-use super::machine::{Machine, Place, Stop, Watcher};
-use super::schedule::Loop;
-use crate::path::{PathError, Side};
+use super::machine::{Machine, Stop, Watcher};
+use super::schedule::{Loop, recorded};
+use crate::path::{Job, Kind, Pages, PathError, Side};
 use crate::report::{Cell, CellSpec, Control, Phase, Run};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::time::Instant;
@@ -69,7 +69,7 @@ pub fn sample(
         match ready.block(machine, random, watcher) {
             Ok((block, pages)) => {
                 sampled.run.core_ns.push(machine.clock.chain_ns());
-                sampled.run.pages.push(pages.record(machine));
+                sampled.run.pages.push(recorded(&pages, machine));
                 sampled.copied_ns += block.iter().sum::<u64>();
                 sampled.wall_ns += began.elapsed().as_nanos() as u64;
                 rounds.push(block);
@@ -134,12 +134,12 @@ impl Sampled {
 pub fn trial_ns(machine: &mut Machine, cell: &CellSpec, tries: usize) -> Result<u64, PathError> {
     let (pool, path) = (cell.allocator.and_then(|a| machine.pool(a)), machine.path(cell.path));
     let (Some(pool), Some(path)) = (pool, path) else { return Ok(0) };
-    let len = cell.len as usize;
-    let side = Side::of_allocator(cell.path);
-    let place = Place { path, side, pool, dst: cell.dst, src: cell.src, len, page: 0, own_page: 0 };
+    let kind = Kind { len: cell.len as usize, repeat: 1, side: Side::of_allocator(cell.path) };
+    let job = Job { slot: 0, dst: cell.dst, src: cell.src, pool: pool as u8, second_page: false, kind: 0 };
+    let pages = Pages { pools: vec![[0, 0]; machine.pools.len()], own: 0 };
     let mut least = u64::MAX;
     for _ in 0..tries {
-        least = least.min(machine.take(&place, 1)?);
+        least = least.min(machine.take(path, &job, &kind, &pages)?);
     }
     Ok(least)
 }

@@ -1,8 +1,8 @@
 //! The order and places of a block's samples, and how a block is taken.
 
-use super::machine::{Machine, Place, Stop, Watcher};
+use super::machine::{Machine, Stop, Watcher};
 use super::sample::LONG;
-use crate::path::{PathError, Side};
+use crate::path::{Job, Kind, Pages, PathError, Side};
 use crate::report::{CellSpec, RoundPages, Run};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -20,78 +20,59 @@ const WARMUPS: u32 = 10;
 const BATCH: usize = 256;
 const BATCH_NS: u64 = 2_000_000;
 
+/// A block of so many samples for each place it starts on needs no touching of its pages beforehand.
+const MANY: usize = 500;
+
 /// The second page of an A/A control starts at most this many pages after the first.
 const CONTROL_SHIFT: u64 = 3;
 
-/// One visit of a block, small so that the schedule stays out of the copies' cache.
-#[derive(Clone, Copy)]
-struct Visit {
-    slot: u32,
-    dst: u16,
-    src: u16,
-    pool: u8,
-    path: u8,
-    kind: u16,
-    second_page: bool,
-}
-
-/// What visits of one (path, length) share.
-struct Kind {
+/// What the schedule knows of a kind of jobs beyond what a sample needs.
+struct Group {
     path: usize,
-    side: Side,
-    len: usize,
-    repeat: u32,
+    /// What one sample is expected to take.
     expected_ns: u64,
 }
 
-/// The pages of one block: two start pages a pool, one for the paths' own sides (the source file, mostly).
-pub struct Pages {
-    pools: Vec<[u64; 2]>,
-    source: u64,
+/// Draws start pages on which every cell of the plan fits.
+fn draw(limits: &Limits, random: &mut Xoshiro256PlusPlus) -> Pages {
+    let mut pair = |most: &u64| {
+        let first = random.random_range(0..*most);
+        // a near page: one that only controls visit would be colder than what it is compared with
+        [first, (first + random.random_range(1..=CONTROL_SHIFT)) % most]
+    };
+    let pools = limits.pools.iter().map(&mut pair).collect();
+    Pages { pools, own: random.random_range(0..limits.own) }
 }
 
-impl Pages {
-    /// Draws start pages on which every cell of the plan fits.
-    fn draw(machine: &Machine, limits: &Limits, random: &mut Xoshiro256PlusPlus) -> Pages {
-        let pools = (0..machine.pools.len())
-            .map(|pool| {
-                let most = limits.pools[pool];
-                let first = random.random_range(0..most);
-                // a near page: one that only controls visit would be colder than what it is compared with
-                let second = (first + random.random_range(1..=CONTROL_SHIFT)) % most;
-                [first, second]
-            })
-            .collect();
-        Pages { pools, source: random.random_range(0..limits.source) }
+/// A block's pages in the report's form: by allocator's name, `-b` for the second page of A/A controls.
+pub fn recorded(pages: &Pages, machine: &Machine) -> RoundPages {
+    let mut record = BTreeMap::new();
+    for (pool, [first, second]) in machine.pools.iter().zip(&pages.pools) {
+        record.insert(pool.allocator().to_string(), *first);
+        record.insert(format!("{}-b", pool.allocator()), *second);
     }
-
-    /// The report's form: by allocator's name, `-b` for the second page of A/A controls.
-    pub fn record(&self, machine: &Machine) -> RoundPages {
-        let mut record = BTreeMap::new();
-        for (pool, [first, second]) in machine.pools.iter().zip(&self.pools) {
-            record.insert(pool.allocator().to_string(), *first);
-            record.insert(format!("{}-b", pool.allocator()), *second);
-        }
-        record.insert("source".into(), self.source);
-        record
-    }
+    record.insert("source".into(), pages.own);
+    record
 }
 
 /// How many start pages all cells of a plan have in common.
 struct Limits {
     pools: Vec<u64>,
-    source: u64,
+    /// On the paths' own sides.
+    own: u64,
 }
 
 /// A plan made ready for its machine.
 pub struct Loop {
-    visits: Vec<Visit>,
+    jobs: Vec<Job>,
     kinds: Vec<Kind>,
+    /// One a kind.
+    groups: Vec<Group>,
     limits: Limits,
     /// One visit a (path, pool, length), to touch a block's new pages before anything is timed.
-    touches: Vec<Visit>,
+    touches: Vec<Job>,
     /// Visits of the warm-up: references, few where copies are long.
-    warm: Vec<Visit>,
+    warm: Vec<Job>,
     /// The kind of each slot; a slot is a cell's or control's place in the plan.
     slots: Vec<u16>,
 }
@@ -103,9 +84,10 @@ impl Loop {
         controls: &[CellSpec],
     ) -> Result<Loop, PathError> {
         let mut ready = Loop {
-            visits: vec![],
+            jobs: vec![],
             kinds: vec![],
-            limits: Limits { pools: machine.pools.iter().map(|_| u64::MAX).collect(), source: u64::MAX },
+            groups: vec![],
+            limits: Limits { pools: machine.pools.iter().map(|_| u64::MAX).collect(), own: u64::MAX },
             touches: vec![],
             warm: vec![],
             slots: vec![],
@@ -135,63 +117,61 @@ impl Loop {
             return;
         };
         let len = cell.len as usize;
-        let kind = self.kinds.iter().position(|k| k.path == path && k.len == len).unwrap_or_else(|| {
-            let side = Side::of_allocator(cell.path);
-            self.kinds.push(Kind { path, side, len, repeat: 1, expected_ns: 1 });
+        let same = |kind: &usize| self.groups[*kind].path == path && self.kinds[*kind].len == len;
+        let kind = (0..self.kinds.len()).find(same).unwrap_or_else(|| {
+            self.kinds.push(Kind { len, repeat: 1, side: Side::of_allocator(cell.path) });
+            self.groups.push(Group { path, expected_ns: 1 });
             self.kinds.len() - 1
         });
-        self.slots.push(kind as u16);
-        self.limits.source = self.limits.source.min(machine.own_pages(cell));
+        let (kind, pool_index) = (kind as u16, pool as u8);
+        self.slots.push(kind);
+        self.limits.own = self.limits.own.min(machine.own_pages(cell));
         self.limits.pools[pool] = self.limits.pools[pool].min(machine.pools[pool].pages(len));
-        self.visits.push(Visit {
-            slot,
-            dst: cell.dst,
-            src: cell.src,
-            pool: pool as u8,
-            path: path as u8,
-            kind: kind as u16,
-            second_page,
-        });
+        self.jobs.push(Job { slot, dst: cell.dst, src: cell.src, pool: pool_index, second_page, kind });
     }
 
     /// The first visit of each (kind, pool, page).
     fn choose_touches(&mut self) {
         let mut seen = std::collections::BTreeSet::new();
-        let long = |v: &Visit| self.kinds[v.kind as usize].len as u64 >= LONG;
-        self.touches = self.visits.iter().copied().filter(|v| !long(v)).collect();
+        let long = |v: &Job| self.kinds[v.kind as usize].len as u64 >= LONG;
+        self.touches = self.jobs.iter().copied().filter(|v| !long(v)).collect();
         self.touches.retain(|v| seen.insert((v.kind, v.pool, v.second_page)));
+        if self.touches.len() * MANY < self.jobs.len() {
+            // one cold sample in hundreds harms no median, and touching memory that far away takes long
+            self.touches.clear();
+        }
     }
 
     /// References of the warm-up: at most 24 a (kind, pool), two where copies are long.
     fn choose_warm(&mut self, cells: &[CellSpec]) {
         let mut count = BTreeMap::new();
-        let mut most = |v: &Visit| {
+        let mut most = |v: &Job| {
             let seen = count.entry((v.kind, v.pool)).or_insert(0);
             *seen += 1;
             *seen <= if self.kinds[v.kind as usize].len as u64 >= LONG { 2 } else { 24 }
         };
-        let is_reference = |v: &Visit| cells.get(v.slot as usize).is_some_and(|c| c.reference);
-        self.warm = self.visits.iter().copied().filter(|v| is_reference(v) && most(v)).collect();
+        let is_reference = |v: &Job| cells.get(v.slot as usize).is_some_and(|c| c.reference);
+        self.warm = self.jobs.iter().copied().filter(|v| is_reference(v) && most(v)).collect();
     }
 
     /// Finds how many copies a sample needs to outlast the clock's precision, and what one costs.
     fn calibrate(&mut self, machine: &mut Machine) -> Result<(), PathError> {
         let least = machine.clock.precision_ns() * PRECISIONS;
-        let pages = Pages { pools: vec![[0, 0]; machine.pools.len()], source: 0 };
+        let pages = Pages { pools: vec![[0, 0]; machine.pools.len()], own: 0 };
         for kind in 0..self.kinds.len() {
-            let of_kind = |v: &&Visit| v.kind as usize == kind;
-            let visit = self.warm.iter().find(of_kind).or(self.visits.iter().find(of_kind)).copied();
-            let Some(visit) = visit else { continue };
+            let of_kind = |job: &&Job| usize::from(job.kind) == kind;
+            let job = self.warm.iter().find(of_kind).or(self.jobs.iter().find(of_kind)).copied();
+            let Some(job) = job else { continue };
             let tries = if self.kinds[kind].len as u64 >= LONG { 1 } else { 9 };
             let mut times = Vec::with_capacity(tries);
             for _ in 0..tries {
-                times.push(self.visit(machine, &visit, &pages)?.max(1));
+                times.push(self.take(machine, &job, &pages)?.max(1));
             }
             times.sort_unstable();
-            let fast = times[tries / 4].max(1);
-            let kind = &mut self.kinds[kind];
-            kind.repeat = u32::try_from(least.div_ceil(fast)).unwrap_or(u32::MAX).clamp(1, 100_000);
-            kind.expected_ns = times[tries / 2] * u64::from(kind.repeat);
+            let repeat =
+                u32::try_from(least.div_ceil(times[tries / 4])).unwrap_or(u32::MAX).clamp(1, 100_000);
+            self.kinds[kind].repeat = repeat;
+            self.groups[kind].expected_ns = times[tries / 2] * u64::from(repeat);
         }
         Ok(())
     }
@@ -203,26 +183,17 @@ impl Loop {
 
     /// What the copies of one block are expected to take.
     pub fn block_ns(&self) -> u64 {
-        self.visits.iter().map(|v| self.kinds[v.kind as usize].expected_ns).sum()
+        self.expected(&self.jobs)
+    }
+
+    fn expected(&self, jobs: &[Job]) -> u64 {
+        jobs.iter().map(|job| self.groups[usize::from(job.kind)].expected_ns).sum()
     }
 
     /// One sample by itself.
-    fn visit(&self, machine: &mut Machine, visit: &Visit, pages: &Pages) -> Result<u64, PathError> {
-        machine.take(&self.place(visit, pages), self.kinds[visit.kind as usize].repeat)
-    }
-
-    fn place(&self, visit: &Visit, pages: &Pages) -> Place {
-        let kind = &self.kinds[visit.kind as usize];
-        Place {
-            path: visit.path.into(),
-            side: kind.side,
-            pool: visit.pool.into(),
-            dst: visit.dst,
-            src: visit.src,
-            len: kind.len,
-            page: pages.pools[visit.pool as usize][usize::from(visit.second_page)],
-            own_page: pages.source,
-        }
+    fn take(&self, machine: &mut Machine, job: &Job, pages: &Pages) -> Result<u64, PathError> {
+        let kind = usize::from(job.kind);
+        machine.take(self.groups[kind].path, job, &self.kinds[kind], pages)
     }
 
     /// Rounds over the references until two successive baselines agree.
@@ -235,10 +206,10 @@ impl Loop {
     ) -> Result<(), Stop> {
         let mut before = None::<f64>;
         while run.warmup_discarded < WARMUPS && !self.warm.is_empty() {
-            let pages = Pages::draw(machine, &self.limits, random);
+            let pages = draw(&self.limits, random);
             let mut logs = Vec::with_capacity(self.warm.len());
-            for visit in self.touches.iter().chain(&self.warm) {
-                let ns = self.visit(machine, visit, &pages).map_err(fault)?;
+            for job in self.touches.iter().chain(&self.warm) {
+                let ns = self.take(machine, job, &pages).map_err(fault)?;
                 logs.push((ns.max(1) as f64).ln());
                 if let Some(stop) = watcher.stop() {
                     return Err(stop);
@@ -265,37 +236,34 @@ impl Loop {
         random: &mut Xoshiro256PlusPlus,
         watcher: &mut dyn Watcher,
     ) -> Result<(Vec<u64>, Pages), Stop> {
-        let pages = Pages::draw(machine, &self.limits, random);
-        self.visits.shuffle(random);
-        for visit in &self.touches {
-            self.visit(machine, visit, &pages).map_err(fault)?;
+        let pages = draw(&self.limits, random);
+        self.jobs.shuffle(random);
+        for job in &self.touches {
+            self.take(machine, job, &pages).map_err(fault)?;
         }
-        let mut block = vec![0; self.slots.len()];
-        let mut jobs = Vec::with_capacity(BATCH);
-        let mut ns = [0; BATCH];
-        let mut rest = &self.visits[..];
+        let mut ns = vec![0; self.slots.len()];
+        let mut rest = &self.jobs[..];
         while let Some(first) = rest.first() {
             let (batch, later) = rest.split_at(self.batch_len(rest));
-            jobs.clear();
-            jobs.extend(batch.iter().map(|v| self.place(v, &pages).job(self.kinds[v.kind as usize].repeat)));
-            machine.take_all(first.path.into(), &jobs, &mut ns).map_err(fault)?;
-            batch.iter().zip(ns).for_each(|(visit, ns)| block[visit.slot as usize] = ns);
-            watcher.advance(batch.iter().map(|v| self.kinds[v.kind as usize].expected_ns).sum());
+            let path = self.groups[usize::from(first.kind)].path;
+            machine.take_all(path, batch, &self.kinds, &pages, &mut ns).map_err(fault)?;
+            watcher.advance(self.expected(batch));
             if let Some(stop) = watcher.stop() {
                 return Err(stop);
             }
             rest = later;
         }
-        Ok((block, pages))
+        Ok((ns, pages))
     }
 
-    /// How many of the next visits make a batch: those of one path, up to a few milliseconds of copies.
-    fn batch_len(&self, rest: &[Visit]) -> usize {
+    /// How many of the next jobs make a batch: those of one path, up to a few milliseconds of copies.
+    fn batch_len(&self, rest: &[Job]) -> usize {
+        let group = |job: &Job| &self.groups[usize::from(job.kind)];
         let mut expected = 0;
-        let same = rest.iter().take(BATCH).take_while(|v| {
+        let same = rest.iter().take(BATCH).take_while(|job| {
             let fits = expected < BATCH_NS;
-            expected += self.kinds[v.kind as usize].expected_ns;
-            v.path == rest[0].path && fits
+            expected += group(job).expected_ns;
+            fits && group(job).path == group(&rest[0]).path
         });
         same.count().max(1)
     }

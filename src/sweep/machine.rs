@@ -148,23 +148,26 @@ impl Watcher for Unwatched {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocator::Pool;
     use crate::path::{Copy, Spot};
-    use crate::simulate::Model;
 
-    /// A path whose own side holds ten pages, and which takes dst 0x000 only.
-    struct Narrow(PathName);
+    /// A path that takes dst 0x000 only if its own side holds pages of its own.
+    struct Narrow {
+        name: PathName,
+        pages: Option<u64>,
+    }
 
     impl CopyPath for Narrow {
         fn name(&self) -> PathName {
-            self.0
+            self.name
         }
 
         fn can(&self, cell: &CellSpec) -> Result<(), String> {
-            if cell.dst == 0 { Ok(()) } else { Err("dst is always 0x000".into()) }
+            if cell.dst == 0 || self.pages.is_none() { Ok(()) } else { Err("dst is always 0x000".into()) }
         }
 
         fn own_pages(&self, len: u64, offset: u16) -> Option<u64> {
-            Some(path::start_pages(10 * 4096, len, offset))
+            self.pages.map(|pages| path::start_pages(pages * 4096, len, offset))
         }
 
         /// Tells where the copy lies: destination page and offset, source page and offset.
@@ -174,12 +177,51 @@ mod tests {
         }
     }
 
+    /// A pool without memory.
+    struct Empty;
+
+    impl Pool for Empty {
+        fn allocator(&self) -> Allocator {
+            Allocator::Glibc
+        }
+
+        fn pages(&self, _: usize) -> u64 {
+            64
+        }
+
+        fn buffer(&mut self, _: u64, _: u16, _: usize) -> &mut [u8] {
+            &mut []
+        }
+
+        fn memory(&mut self) -> &mut [u8] {
+            &mut []
+        }
+    }
+
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn precision_ns(&self) -> u64 {
+            1
+        }
+
+        fn chain_ns(&mut self) -> u64 {
+            1
+        }
+    }
+
     fn machine() -> Machine {
-        let mut machine =
-            Model::named("clean").unwrap().machine(&[PathName::Read], &[Allocator::Glibc], 5 * 4096, 1);
-        machine.paths.push(Box::new(Narrow(PathName::PipeWrite)));
-        machine.paths.push(Box::new(Narrow(PathName::PipeRead)));
-        machine
+        let path = |name, pages| Box::new(Narrow { name, pages }) as Box<dyn CopyPath>;
+        Machine {
+            pools: vec![Box::new(Empty)],
+            paths: vec![
+                path(PathName::Read, None),
+                path(PathName::PipeWrite, Some(10)),
+                path(PathName::PipeRead, Some(10)),
+            ],
+            clock: Box::new(Stopped),
+            source_size: 5 * 4096,
+        }
     }
 
     fn cell(path: PathName, dst: u16, src: u16, len: u64) -> CellSpec {

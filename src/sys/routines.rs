@@ -13,6 +13,7 @@ global_asm!(include_str!("../../asm/avx512.s"));
 global_asm!(include_str!("../../asm/non_temporal.s"));
 
 /// A function like memcpy.
+// SAFETY: a type alone calls nothing; each call says why it is sound.
 type Function = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
 
 unsafe extern "C" {

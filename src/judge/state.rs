@@ -111,7 +111,9 @@ fn noise_reasons(paths: &[PathVerdict], floors: &[Floor], affected_at: f64) -> O
     })
 }
 
+/// Long lengths only test what was confirmed at shorter ones, so their noise decides nothing here.
 fn clean_reason(floors: &[Floor]) -> String {
-    let most = floors.iter().map(|f| f.floor).fold(1.0, f64::max);
+    let deciding = |f: &&Floor| f.allocator.is_none() || f.len < super::questions::LONG;
+    let most = floors.iter().filter(deciding).map(|f| f.floor).fold(1.0, f64::max);
     format!("no deep band; equal cells differed by at most {most:.2}x, so one would have shown")
 }

@@ -16,7 +16,7 @@ mod stats;
 
 pub use questions::{Questions, questions};
 
-use crate::report::{Axis, Band, Depth, Floor, PathVerdict, Report, Scan, State, Verdict};
+use crate::report::{Axis, Band, Depth, Floor, PathVerdict, Report, State, Verdict};
 use decide::{Finding, Ruling};
 use questions::LONG;
 use screen::{Screened, Stretch};
@@ -154,19 +154,20 @@ fn bands(findings: &[Finding], rulings: &[Ruling], affected_at: f64) -> BTreeMap
         }
         bands.entry(finding.key).or_default().push((band, *ruling));
     }
-    for of_key in bands.values_mut() {
-        let seen: Vec<Band> = of_key.iter().map(|(b, _)| b.clone()).filter(|b| b.scan == Scan::Dst).collect();
-        of_key.retain(|(band, _)| band.scan == Scan::Dst || !seen.iter().any(|other| same_band(other, band)));
+    for (key, of_key) in &mut bands {
+        let own = key.path.own_scan();
+        let seen: Vec<Band> = of_key.iter().map(|(b, _)| b.clone()).filter(|b| b.scan == own).collect();
+        of_key.retain(|(band, _)| band.scan == own || !seen.iter().any(|other| same_band(other, band)));
         of_key.sort_by_key(|(band, _)| (band.scan, band.from));
     }
     bands
 }
 
-/// Whether a band found by varying src is one that the dst sweep found already.
-fn same_band(dst: &Band, src: &Band) -> bool {
-    dst.axis == Some(Axis::Distance)
-        && src.axis == Some(Axis::Distance)
-        && (dst.contains(src.from) || src.contains(dst.from))
+/// Whether a band found by varying the path's own side is one that the main sweep found already.
+fn same_band(main: &Band, other: &Band) -> bool {
+    main.axis == Some(Axis::Distance)
+        && other.axis == Some(Axis::Distance)
+        && (main.contains(other.from) || other.contains(main.from))
 }
 
 fn paths(
@@ -181,8 +182,11 @@ fn paths(
     }
     let verdict = |(key, sweeps): (Key, Vec<&Sweep<'_>>)| {
         let bands = bands.remove(&key).unwrap_or_default();
-        let main =
-            sweeps.iter().find(|s| !matches!(s.series.shape, Shape::Line(Scan::Src, _))).or(sweeps.first())?;
+        let is_main = |s: &&&Sweep<'_>| match s.series.shape {
+            Shape::Line(scan, _) => scan == key.path.own_scan(),
+            Shape::Plane => true,
+        };
+        let main = sweeps.iter().find(is_main).or(sweeps.first())?;
         let floor =
             floors.iter().find(|f| (f.path, f.allocator, f.len) == (key.path, key.allocator, key.len));
         let (baseline, misalignment) = state::baseline(&main.series, &main.screened, main.axis);

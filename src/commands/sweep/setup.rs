@@ -6,7 +6,7 @@ use crate::allocator::{self, AllocatorError, POOL_PAGES, Pool, PoolSpec};
 use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
 use crate::host;
-use crate::path::{self, Source};
+use crate::path::{CopyPath, Opener, Source};
 use crate::report::{
     Allocator, Fact, Host, Noise, Options, PathName, Placement, Report, RunInfo, Schema, Skipped, Tool,
     Verdict,
@@ -38,14 +38,16 @@ impl Plan {
     /// What the options ask of a source of this size.
     pub fn of(args: &SweepArgs, source_size: u64) -> Result<Plan, Failure> {
         let lens: Option<Vec<u64>> = (!args.len.is_empty()).then(|| {
-            let mut lens: Vec<u64> = args.len.iter().map(|l| in_bytes(*l, source_size)).collect();
+            let mut lens: Vec<u64> = args.len.iter().filter_map(|l| in_bytes(*l, source_size)).collect();
             lens.sort_unstable();
             lens.dedup();
             lens
         });
+        let by_default = args.allocators.is_empty();
         let asked = Asked {
-            paths: unique(&args.paths),
-            allocators: unique(&args.allocators),
+            paths: unique(&args.chosen_paths()),
+            allocators: if by_default { USUAL_ALLOCATORS.to_vec() } else { unique(&args.allocators) },
+            sparing: by_default,
             dst: args.dst.clone(),
             src: args.src.clone(),
             lens,
@@ -75,7 +77,8 @@ impl Plan {
     pub fn usual(source_size: u64, seed: u64) -> Plan {
         let asked = Asked {
             paths: vec![PathName::Read],
-            allocators: vec![Allocator::Glibc, Allocator::Jemalloc, Allocator::Mimalloc],
+            allocators: USUAL_ALLOCATORS.to_vec(),
+            sparing: true,
             dst: crate::sweep::Offsets::circle(),
             src: None,
             lens: None,
@@ -96,13 +99,18 @@ impl Plan {
     }
 }
 
+/// Allocators where `--allocators` does not say.
+const USUAL_ALLOCATORS: [Allocator; 3] = [Allocator::Glibc, Allocator::Jemalloc, Allocator::Mimalloc];
+
 /// The most cells of one sweep: an hour of 64 KiB copies, and a report that still loads.
 const MOST_CELLS: usize = 1 << 18;
 
-fn in_bytes(len: Length, source_size: u64) -> u64 {
+/// Bytes of a length, if it is one.
+fn in_bytes(len: Length, source_size: u64) -> Option<u64> {
     match len {
-        Length::Bytes(bytes) => bytes,
-        Length::File => source_size,
+        Length::Bytes(bytes) => Some(bytes),
+        Length::File => Some(source_size),
+        Length::Auto => None,
     }
 }
 
@@ -329,14 +337,15 @@ fn machine(
     }
     .map_err(Failure::line)?;
     let mut paths = Vec::new();
+    let opener = Opener::new(source, asked.longest_without_file() as usize);
     for name in &asked.paths {
-        match path::open(*name, source) {
+        match opener.open(*name) {
             Ok(path) => paths.push(path),
             Err(reason) => skipped.push(Skipped { path: *name, allocator: None, reason }),
         }
     }
     asked.allocators.retain(|a| pools.iter().any(|p| p.allocator() == *a));
-    asked.paths.retain(|p| paths.iter().any(|path| path.name() == *p));
+    asked.paths.retain(|p| paths.iter().any(|path: &Box<dyn CopyPath>| path.name() == *p));
     if asked.allocators.is_empty() || asked.paths.is_empty() {
         let reasons: Vec<String> = skipped.iter().map(|s| s.reason.clone()).collect();
         return Err(Failure::line(format!("nothing is left to measure: {}", reasons.join("; "))));

@@ -4,6 +4,7 @@ use super::axis;
 use super::decide::Ruling;
 use super::screen::{MARGIN, Screened};
 use super::series::{Series, Shape, class_of};
+use super::windows::Found;
 use super::{signature, stats};
 use crate::report::{Axis, Band, Cell, Depth, Floor, PathVerdict, Report, State, Verdict};
 
@@ -71,6 +72,17 @@ pub fn sum_up(report: &Report, paths: Vec<PathVerdict>, floors: &[Floor]) -> Ver
     let deep = paths.iter().flat_map(|p| &p.bands).filter(|b| b.depth == Depth::Deep && b.confirmed);
     let signature = signature::matching(deep);
     Verdict { state, reasons, paths, windows: vec![], causes: vec![], signature }
+}
+
+/// Adds what a search for lengths found; a report of nothing else takes its state from there.
+pub fn add_windows(verdict: &mut Verdict, found: Found) {
+    if verdict.paths.is_empty() {
+        (verdict.state, verdict.reasons) = (found.state, found.reasons);
+    } else {
+        verdict.state = verdict.state.max(found.state);
+        verdict.reasons.extend(found.reasons);
+    }
+    (verdict.windows, verdict.causes) = (found.windows, found.causes);
 }
 
 /// One line on what makes the report affected.

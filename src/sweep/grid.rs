@@ -28,6 +28,9 @@ const COARSE_REFERENCES: u16 = 16;
 /// A/A pairs a (path, allocator, length).
 const CONTROLS: usize = 8;
 
+/// So many paths are swept over both sides.
+const FEW_PATHS: usize = 3;
+
 /// What the user asked to be swept.
 #[derive(Debug, Clone)]
 pub struct Asked {
@@ -43,6 +46,10 @@ pub struct Asked {
     pub src: Option<Offsets>,
     /// Lengths in bytes, where given.
     pub lens: Option<Vec<u64>>,
+    /// Whether lengths are searched for, in place of any sweep.
+    pub find_lens: bool,
+    /// The longest that such a search takes, in bytes.
+    pub longest_searched: u64,
     /// Rounds, where given.
     pub rounds: Option<u32>,
     /// Rounds where not given.
@@ -56,12 +63,14 @@ pub struct Asked {
 impl Asked {
     /// The length of the longest copies, whole-file cells included.
     pub fn longest(&self) -> u64 {
-        self.short_lens().into_iter().chain(self.long_lens()).max().unwrap_or(FINE)
+        let sampled = self.short_lens().into_iter().chain(self.long_lens()).max();
+        sampled.unwrap_or(if self.find_lens { self.longest_searched } else { FINE })
     }
 
     /// Lengths that are screened and confirmed.
     pub fn short_lens(&self) -> Vec<u64> {
         match &self.lens {
+            _ if self.find_lens => vec![],
             None => SHORT.into_iter().chain([FINE]).collect(),
             Some(lens) => {
                 let mut short: Vec<u64> = lens.iter().copied().filter(|l| *l < LONG).collect();
@@ -77,6 +86,7 @@ impl Asked {
     /// Lengths that only test what was confirmed at 64 KiB.
     pub fn long_lens(&self) -> Vec<u64> {
         match &self.lens {
+            _ if self.find_lens => vec![],
             None => [self.source_size.min(WHOLE)].into_iter().filter(|l| *l >= LONG).collect(),
             Some(lens) => lens.iter().copied().filter(|l| *l >= LONG).collect(),
         }
@@ -102,6 +112,12 @@ impl Asked {
         self.paths.iter().flat_map(move |p| self.allocators.iter().take(most(*p)).map(|a| (*p, *a)))
     }
 
+    /// The paths whose own side is swept too: where many are asked for, those of the main job.
+    fn other_side_paths(&self) -> impl Iterator<Item = PathName> + '_ {
+        let few = self.paths.len() <= FEW_PATHS;
+        self.paths.iter().copied().filter(move |path| path.fixed().is_none() && (few || is_main(*path)))
+    }
+
     /// The paths that are sampled at long lengths: by default those of the main job.
     pub fn long_paths(&self) -> impl Iterator<Item = PathName> + '_ {
         self.paths.iter().copied().filter(|path| self.lens.is_some() || is_main(*path))
@@ -114,7 +130,7 @@ impl Asked {
 
     /// The length of the longest copies of paths that bring a side of their own.
     pub fn longest_without_file(&self) -> u64 {
-        if self.lens.is_some() { self.longest() } else { FINE }
+        if self.lens.is_some() || self.find_lens { self.longest() } else { FINE }
     }
 }
 
@@ -143,7 +159,7 @@ pub fn screens(asked: &Asked) -> Vec<Plan> {
         let coarse = asked.lens.is_none() && len != FINE;
         plans.push(main_sweep(asked, len, coarse));
     }
-    if asked.src.is_none() && asked.lens.is_none() {
+    if asked.src.is_none() && asked.lens.is_none() && asked.other_side_paths().next().is_some() {
         plans.push(other_side_sweep(asked));
     }
     plans
@@ -194,7 +210,7 @@ fn main_sweep(asked: &Asked, len: u64, coarse: bool) -> Plan {
 fn other_side_sweep(asked: &Asked) -> Plan {
     let mut cells = Cells::default();
     let allocator = asked.allocators[0];
-    for &path in asked.paths.iter().filter(|path| path.fixed().is_none()) {
+    for path in asked.other_side_paths() {
         let spec = |offset, reference| {
             let (dst, src) = match path.own_scan() {
                 Scan::Dst => (0, offset),
@@ -300,6 +316,8 @@ mod tests {
             dst: Offsets::circle(),
             src: None,
             lens: None,
+            find_lens: false,
+            longest_searched: 0,
             rounds: None,
             default_rounds: 15,
             source_size: WHOLE,

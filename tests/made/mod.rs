@@ -225,6 +225,7 @@ pub fn judge(report: &mut Report, len: u64, state: State, baseline: f64, misalig
             state,
             baseline_bytes_per_s: baseline,
             misalignment: Some(misalignment),
+            page_crossing: None,
             bands: bands.iter().map(|b| Band { bytes_per_s: baseline / b.slowdown, ..b.clone() }).collect(),
         });
     }
@@ -339,6 +340,7 @@ pub fn recorded() -> Report {
         state: State::Affected,
         baseline_bytes_per_s: 23.1e9,
         misalignment: None,
+        page_crossing: None,
         bands: vec![Band { confirmed: false, from_range: Some([0, 2]), ..band(1, 15, 7.3, 275.0) }],
     }];
     report

@@ -2,7 +2,7 @@
 //!
 //! The same on a real machine and on a simulated one, so that tests drive exactly what users run.
 
-use crate::judge;
+use crate::judge::{self, Questions};
 use crate::report::{Allocator, Band, CellSpec, PathName, Phase, Report, Skipped};
 use crate::sweep::grid::{self, Asked};
 use crate::sweep::sides;
@@ -46,6 +46,10 @@ pub fn record(
     let began = Instant::now();
     let random = Xoshiro256PlusPlus::seed_from_u64(report.run.seed);
     let mut recorder = Recorder { report, machine, random, watcher, cost: Cost::default(), stop: None };
+    if asked.find_lens {
+        recorder.lengths(asked);
+        return (recorder.stop, recorder.cost);
+    }
     for plan in grid::screens(asked) {
         recorder.take(plan);
     }
@@ -55,10 +59,9 @@ pub fn record(
         };
         let label = match questions.phase {
             Phase::Screen => "closing gaps",
-            Phase::Confirm => "confirming on fresh rounds",
+            Phase::Confirm | Phase::Lengths => "confirming on fresh rounds",
         };
-        let (phase, rounds, cells) = (questions.phase, questions.rounds, questions.cells);
-        recorder.take(Plan { label: label.into(), phase, rounds, cells, controls: vec![] });
+        recorder.ask(questions, label.into());
     }
     for len in asked.long_lens() {
         let time = budget.time.saturating_sub(began.elapsed());
@@ -97,6 +100,27 @@ impl Recorder<'_> {
         self.report.cells.extend(cells);
         self.report.noise.controls.extend(controls);
         self.stop = stopped;
+    }
+
+    /// Takes what judge asks for.
+    fn ask(&mut self, questions: Questions, label: String) {
+        let Questions { phase, rounds, cells } = questions;
+        self.take(Plan { label, phase, rounds, cells, controls: vec![] });
+    }
+
+    /// Searches for the lengths at which bands begin and end, one path at a time.
+    fn lengths(&mut self, asked: &Asked) {
+        for path in &asked.paths {
+            while self.stop.is_none() {
+                let next = judge::lengths(self.report, asked.allocators[0], std::slice::from_ref(path));
+                let Some(questions) = next else { break };
+                let (len, before) = (questions.cells[0].len, self.report.cells.len());
+                self.ask(questions, format!("{path} at {len} B"));
+                if self.report.cells.len() == before {
+                    break; // refused, with its reason
+                }
+            }
+        }
     }
 
     /// Drops cells that the machine cannot take, with the reason in the report.

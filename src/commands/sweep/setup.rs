@@ -6,6 +6,7 @@ use crate::allocator::{self, AllocatorError, POOL_PAGES, Pool, PoolSpec};
 use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
 use crate::host;
+use crate::judge;
 use crate::path::{CopyPath, Opener, Source};
 use crate::report::{
     Allocator, Fact, Host, Noise, Options, PathName, Placement, Report, RunInfo, Schema, Skipped, Tool,
@@ -43,6 +44,7 @@ impl Plan {
             lens.dedup();
             lens
         });
+        let find_lens = find_lens(args)?;
         let by_default = args.allocators.is_empty();
         let asked = Asked {
             paths: unique(&args.chosen_paths()),
@@ -51,6 +53,8 @@ impl Plan {
             dst: args.dst.clone(),
             src: args.src.clone(),
             lens,
+            find_lens,
+            longest_searched: judge::LONGEST_SEARCHED,
             rounds: args.rounds,
             default_rounds: ROUNDS,
             source_size,
@@ -82,6 +86,8 @@ impl Plan {
             dst: crate::sweep::Offsets::circle(),
             src: None,
             lens: None,
+            find_lens: false,
+            longest_searched: judge::LONGEST_SEARCHED,
             rounds: None,
             default_rounds: ROUNDS,
             source_size,
@@ -104,6 +110,22 @@ const USUAL_ALLOCATORS: [Allocator; 3] = [Allocator::Glibc, Allocator::Jemalloc,
 
 /// The most cells of one sweep: an hour of 64 KiB copies, and a report that still loads.
 const MOST_CELLS: usize = 1 << 18;
+
+/// Whether lengths are to be searched for.
+fn find_lens(args: &SweepArgs) -> Result<bool, Failure> {
+    if !args.len.contains(&Length::Auto) {
+        return Ok(false);
+    }
+    if args.len.len() > 1 {
+        return Err(Failure::line("--len auto searches for lengths by itself: give no others with it"));
+    }
+    match args.chosen_paths().into_iter().find(|path| !path.is_user_space()) {
+        Some(path) => Err(Failure::line(format!(
+            "--len auto is for copies in user space, such as --paths memcpy; {path} is a path of another kind"
+        ))),
+        None => Ok(true),
+    }
+}
 
 /// Bytes of a length, if it is one.
 fn in_bytes(len: Length, source_size: u64) -> Option<u64> {
@@ -140,6 +162,7 @@ fn resolved(args: &SweepArgs, asked: &Asked) -> Options {
         dst: asked.dst.to_string(),
         src: asked.src.as_ref().map_or("0x0".into(), ToString::to_string),
         len: asked.short_lens().into_iter().chain(asked.long_lens()).collect(),
+        len_auto: asked.find_lens,
         rounds: args.rounds.unwrap_or(ROUNDS),
         time_s: args.time,
         cpu: args.cpu,

@@ -92,7 +92,13 @@ pub struct SweepArgs {
     /// Copy paths, or `all`: read, pread, readv, preadv, write, pwrite, pipe-read, pipe-write, socket-read,
     /// socket-write, process-vm-read, io-uring-read, mmap, memcpy, rep-movsb, rep-movsq, mov-unrolled, avx2,
     /// avx512, non-temporal, and the controls splice (copies nothing) and zero (only clears)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "read", help_heading = "What to measure")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "read",
+        help_heading = "What to measure"
+    )]
     pub paths: Vec<PathChoice>,
     /// Destination page offsets; without --src, all of them stand for the source's where a path writes
     #[arg(long, value_name = "OFFSETS", default_value = "0x0-0x1000", help_heading = "What to measure")]

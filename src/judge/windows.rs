@@ -65,9 +65,8 @@ impl Known {
 /// Every length of a path that was looked at.
 fn known(report: &Report, path: PathName) -> BTreeMap<u64, Known> {
     let mut by_run: BTreeMap<(u64, usize), Vec<&Cell>> = BTreeMap::new();
-    let searched = |c: &&Cell| {
-        c.path == path && report.runs.get(c.run).is_some_and(|run| run.phase == Phase::Lengths)
-    };
+    let searched =
+        |c: &&Cell| c.path == path && report.runs.get(c.run).is_some_and(|run| run.phase == Phase::Lengths);
     for cell in report.cells.iter().filter(searched) {
         by_run.entry((cell.len, cell.run)).or_default().push(cell);
     }
@@ -94,8 +93,7 @@ fn ladder(report: &Report) -> Vec<u64> {
     let libc = &report.host.libc;
     let thresholds = [libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold, libc.non_temporal_threshold];
     let around = thresholds.into_iter().flatten().flat_map(|t| [t.saturating_sub(1), t, t.saturating_add(1)]);
-    let mut lens: Vec<u64> =
-        powers.chain(around).filter(|len| (SHORTEST..=LONGEST).contains(len)).collect();
+    let mut lens: Vec<u64> = powers.chain(around).filter(|len| (SHORTEST..=LONGEST).contains(len)).collect();
     lens.sort_unstable();
     lens.dedup();
     lens
@@ -143,9 +141,9 @@ pub fn found(report: &Report) -> Option<Found> {
         found.windows.extend(windows);
         for (len, _) in known.iter().filter(|(_, k)| k.is_unsure()) {
             open = true;
-            found.reasons.push(format!(
-                "the rounds disagree on {path} at {len} B: a quieter machine would settle it"
-            ));
+            found
+                .reasons
+                .push(format!("the rounds disagree on {path} at {len} B: a quieter machine would settle it"));
         }
     }
     found.state = match (found.windows.is_empty(), open) {

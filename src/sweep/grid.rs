@@ -178,14 +178,8 @@ fn main_sweep(asked: &Asked, len: u64, coarse: bool) -> Plan {
         offsets = offsets.max(varied);
         let refs =
             references(if varied > usize::from(PAGE / 2) { FINE_REFERENCES } else { COARSE_REFERENCES });
-        let spec = |(dst, src), reference| CellSpec {
-            path,
-            allocator: Some(allocator),
-            len,
-            dst,
-            src,
-            reference,
-        };
+        let spec =
+            |(dst, src), reference| CellSpec { path, allocator: Some(allocator), len, dst, src, reference };
         for &src in &sides.src {
             sides.dst.iter().for_each(|&dst| cells.add(spec((dst, src), false)));
         }
@@ -385,12 +379,14 @@ mod tests {
     #[test]
     fn no_path_is_asked_for_what_it_cannot_have() {
         let all = Asked { paths: PathName::ALL.to_vec(), ..asked() };
-        let wide = Asked { src: Some("0-0x20".parse().unwrap()), dst: "0-0x20".parse().unwrap(), ..all.clone() };
+        let wide =
+            Asked { src: Some("0-0x20".parse().unwrap()), dst: "0-0x20".parse().unwrap(), ..all.clone() };
         let narrow = Asked { dst: "0x0-0x20".parse().unwrap(), ..all.clone() };
         for asked in [&all, &wide, &narrow] {
             for plan in screens(asked) {
                 let cells = plan.cells.iter().chain(&plan.controls);
-                cells.for_each(|c| assert!(c.path.takes(c.dst, c.src) && c.len >= c.path.shortest(), "{c:?}"));
+                cells
+                    .for_each(|c| assert!(c.path.takes(c.dst, c.src) && c.len >= c.path.shortest(), "{c:?}"));
             }
             let long = long_grid(asked, WHOLE, 56, &[]);
             assert!(long.cells.iter().all(|c| is_main(c.path)));
@@ -402,8 +398,10 @@ mod tests {
         let all = Asked { paths: PathName::ALL.to_vec(), ..asked() };
         let plans = screens(&all);
         for &path in PathName::ALL {
-            let fine = plans[3].cells.iter().filter(|c| c.path == path && c.allocator == Some(Allocator::Glibc));
-            let varied = |c: &CellSpec| if path.own_scan() == Scan::Dst { (c.dst, c.src) } else { (c.src, c.dst) };
+            let fine =
+                plans[3].cells.iter().filter(|c| c.path == path && c.allocator == Some(Allocator::Glibc));
+            let varied =
+                |c: &CellSpec| if path.own_scan() == Scan::Dst { (c.dst, c.src) } else { (c.src, c.dst) };
             let (own, other): (Vec<u16>, Vec<u16>) = fine.map(varied).unzip();
             assert_eq!(own.len(), 4097, "{path}");
             assert!(other.iter().all(|o| *o == 0), "{path}");

@@ -1,9 +1,10 @@
 //! Every verb and flag, declared once: parsing, help, man page and completions come from here.
 
-use crate::report::{Allocator, PathName};
+use crate::report::{Allocator, PathName, UnknownWord};
 use crate::sweep::{Length, Offsets};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Finds and explains the page-offset anomaly of `rep movsb` copies on AMD Zen CPUs.
 #[derive(Debug, Parser)]
@@ -25,7 +26,7 @@ pub struct Cli {
 /// The verbs that work.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Diagnose: the page-offset throughput matrix of read(2), its slow bands flagged to the byte
+    /// Diagnose: the page-offset throughput matrix of copy paths, its slow bands flagged to the byte
     Sweep(Box<SweepArgs>),
     /// Diagnose: what this machine is, and what of it decides the copy paths
     Cpu(CpuArgs),
@@ -75,32 +76,38 @@ pub enum Format {
         Examples:\n  \
         fsprobe sweep --file /tmp/64M                      the whole picture in under 20 seconds\n  \
         fsprobe sweep --len 64K --dst 0x0-0x40             a close look at the first offsets\n  \
-        fsprobe sweep --paths read,pread --output r.json   both calls, the report in r.json\n  \
+        fsprobe sweep --paths all --output r.json          every copy path, the report in r.json\n  \
+        fsprobe sweep --paths memcpy --len auto            at which lengths memcpy has a band\n  \
+        fsprobe sweep --len 4K --dst 0-0x3f --src 0-0x3f   a map of both sides\n  \
         fsprobe sweep --simulate zen4                      what an affected machine looks like"
 )]
 pub struct SweepArgs {
     /// The file to read; never opened for writing. Without it fsprobe makes a 64 MiB file of its own
     #[arg(long, value_name = "FILE", help_heading = "What to measure")]
     pub file: Option<PathBuf>,
-    /// Who places the buffers: glibc, jemalloc, mimalloc, or the control `pages` (mmap)
+    /// Who places the buffers: glibc, jemalloc, mimalloc, or the control `pages` (mmap) [default: the first
+    /// three for read and pread, the first of them for other paths]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to measure")]
+    pub allocators: Vec<Allocator>,
+    /// Copy paths, or `all`: read, pread, readv, preadv, write, pwrite, pipe-read, pipe-write, socket-read,
+    /// socket-write, process-vm-read, io-uring-read, mmap, memcpy, rep-movsb, rep-movsq, mov-unrolled, avx2,
+    /// avx512, non-temporal, and the controls splice (copies nothing) and zero (only clears)
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "glibc,jemalloc,mimalloc",
+        default_value = "read",
         help_heading = "What to measure"
     )]
-    pub allocators: Vec<Allocator>,
-    /// Copy paths: read, pread
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "read", value_parser = working_path, help_heading = "What to measure")]
-    pub paths: Vec<PathName>,
-    /// Destination page offsets
+    pub paths: Vec<PathChoice>,
+    /// Destination page offsets; without --src, all of them stand for the source's where a path writes
     #[arg(long, value_name = "OFFSETS", default_value = "0x0-0x1000", help_heading = "What to measure")]
     pub dst: Offsets,
     /// Source page offsets [default: 0x0, and one sweep of every src at dst 0x0]
     #[arg(long, value_name = "OFFSETS", help_heading = "What to measure")]
     pub src: Option<Offsets>,
-    /// Lengths of one copy [default: 64K at every offset; 128, 512, 4K and the whole file on coarser grids]
+    /// Lengths of one copy; `auto`, for paths in user space, finds those at which a band begins and ends
+    /// [default: 64K at every offset; 128, 512, 4K on coarser grids, and the whole file for read and pread]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to measure")]
     pub len: Vec<Length>,
     /// How pages back the buffers
@@ -150,12 +157,35 @@ pub struct SweepArgs {
     pub quiet: bool,
 }
 
-/// A copy path that this version measures.
-fn working_path(word: &str) -> Result<PathName, String> {
-    const WORKING: [PathName; 2] = [PathName::Read, PathName::Pread];
-    WORKING.into_iter().find(|p| p.word() == word).ok_or_else(|| {
-        format!("unknown copy path '{word}' (known: {})", WORKING.map(PathName::word).join(", "))
-    })
+/// One word of `--paths`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathChoice {
+    /// Every path.
+    All,
+    /// This one.
+    One(PathName),
+}
+
+impl FromStr for PathChoice {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "all" => Ok(PathChoice::All),
+            word => word.parse().map(PathChoice::One).map_err(|e: UnknownWord| format!("{e}, or all")),
+        }
+    }
+}
+
+impl SweepArgs {
+    /// The copy paths asked for.
+    pub fn chosen_paths(&self) -> Vec<PathName> {
+        let of = |choice: &PathChoice| match choice {
+            PathChoice::All => PathName::ALL.to_vec(),
+            PathChoice::One(path) => vec![*path],
+        };
+        self.paths.iter().flat_map(of).collect()
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

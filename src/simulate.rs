@@ -15,7 +15,7 @@ pub use replay::{ReplayError, replay};
 
 use crate::allocator::Pool;
 use crate::path::{Copy, CopyPath, PathError};
-use crate::report::{Allocator, Axis, PathName};
+use crate::report::{Allocator, Axis, CellSpec, PathName};
 use crate::sweep::{Clock, Machine};
 use noise::Noise;
 use rand::{RngExt, SeedableRng};
@@ -73,6 +73,12 @@ impl Model {
         Model { name: "custom".into(), cost: Cost { slow, ..Cost::clean() }, noisy }
     }
 
+    /// An otherwise clean machine with a band at distance 0x001..0x00f for some lengths only.
+    pub fn with_window(from_len: u64, to_len: u64, slowdown: f64, noisy: bool) -> Model {
+        let slow = Slow::Window { from_len, to_len, slowdown };
+        Model { name: "custom".into(), cost: Cost { slow, ..Cost::clean() }, noisy }
+    }
+
     /// The machine itself: the same seed gives the same samples.
     pub fn machine(
         &self,
@@ -83,6 +89,7 @@ impl Model {
     ) -> Machine {
         let state = Rc::new(RefCell::new(State {
             cost: self.cost.clone(),
+            other: self.cost.without_band(),
             noise: Noise::new(self.noisy, Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x006e_6f69_7365)),
             frames: seed,
         }));
@@ -112,6 +119,8 @@ impl Model {
 /// What the parts of one simulated machine share.
 struct State {
     cost: Cost,
+    /// For paths without `rep movs`.
+    other: Cost,
     noise: Noise,
     /// Seeds the page frames' colours.
     frames: u64,
@@ -147,11 +156,32 @@ impl CopyPath for SimulatedPath {
         self.name
     }
 
+    fn can(&self, cell: &CellSpec) -> Result<(), String> {
+        match self.name.takes(cell.dst, cell.src) && cell.len >= self.name.shortest() {
+            true => Ok(()),
+            false => Err(format!("{} cannot have these offsets or this length", self.name)),
+        }
+    }
+
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
         let state = &mut *self.state.borrow_mut();
-        let one = state.cost.copy_ns(copy.to, copy.from, copy.len as u64, state.frames);
+        let cost = if is_string_copy(self.name) { &state.cost } else { &state.other };
+        let one = cost.copy_ns(copy.to, copy.from, copy.len as u64, state.frames);
         Ok(state.noise.disturb(one * f64::from(copy.repeat)).round().max(1.0) as u64)
     }
+}
+
+/// Whether a path copies by `rep movs`; the others never show its bands.
+fn is_string_copy(path: PathName) -> bool {
+    !matches!(
+        path,
+        PathName::MovUnrolled
+            | PathName::Avx2
+            | PathName::Avx512
+            | PathName::NonTemporal
+            | PathName::Splice
+            | PathName::Zero
+    )
 }
 
 struct SimulatedClock(Rc<RefCell<State>>);

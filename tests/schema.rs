@@ -28,7 +28,13 @@ fn full() -> Value {
         ns_a: vec![Some(2800), None],
         ns_b: vec![Some(2801), Some(2790)],
     }];
-    report.verdict.windows = vec![Window { path: PathName::Memcpy, from_len: 2113, to_len: 1_048_575 }];
+    report.verdict.windows = vec![Window {
+        path: PathName::Memcpy,
+        from_len: 2113,
+        to_len: 1_048_575,
+        from_open: false,
+        to_open: false,
+    }];
     report.verdict.causes = serde_json::from_value(json!([
         {"layer": "kernel", "predicted": "rep movsb", "measured": "a band", "contradiction": null}
     ]))

@@ -107,8 +107,12 @@ fn decisions(asked: &[Asked<'_>]) -> Option<Questions> {
         for stretch in &one.tested {
             tests += 2;
             cells.extend(looked_at(stretch).into_iter().map(|offset| place(offset, false)));
+            // a path with one side fixed cannot be crossed: its bands get no axis
             for (b, c) in crossings(stretch, &one.tested) {
-                cells.extend(crossed(key, shape, b, c));
+                let four = crossed(key, shape, b, c);
+                if four.iter().all(|cell| cell.path.takes(cell.dst, cell.src)) {
+                    cells.extend(four);
+                }
             }
         }
         if !one.tested.is_empty() {

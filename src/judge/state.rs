@@ -4,8 +4,9 @@ use super::axis;
 use super::decide::Ruling;
 use super::screen::{MARGIN, Screened};
 use super::series::{Series, Shape, class_of};
+use super::windows::Found;
 use super::{signature, stats};
-use crate::report::{Axis, Band, Cell, Depth, Floor, PathVerdict, Report, Scan, State, Verdict};
+use crate::report::{Axis, Band, Cell, Depth, Floor, PathVerdict, Report, State, Verdict};
 
 /// The state of one group. A long length has no screen of its own: it is clean where nothing that was
 /// confirmed at the fine length shows.
@@ -25,7 +26,7 @@ fn visible_at(affected_at: f64) -> f64 {
     affected_at.sqrt()
 }
 
-/// Throughput of the unaffected cells off a multiple of 0x20, which are 31 of 32 (of all, where none such
+/// Throughput of the unaffected cells off a multiple of 0x20 (on the side that was varied), which are 31 of 32 (of all, where none such
 /// was sampled), and how much longer those take than the rest.
 pub fn baseline(series: &Series<'_>, screened: &Screened, axis: Option<Axis>) -> (f64, Option<f64>) {
     let place = axis::placer(series.shape, axis);
@@ -34,11 +35,11 @@ pub fn baseline(series: &Series<'_>, screened: &Screened, axis: Option<Axis>) ->
         let per_part = series.parts.iter().filter_map(|p| p.typical_log_ns(|c| clean(c) && keep(c)));
         stats::median_of(per_part)
     };
-    let aligned = |c: &Cell| class_of(c.dst.unwrap_or(0)) < 2;
+    let aligned = |c: &Cell| class_of(series.shape.aligned_by(c)) < 2;
     let off_log_ns = typical(&|c| !aligned(c));
     let log_ns = off_log_ns.or_else(|| typical(&|_| true)).unwrap_or(f64::NAN);
     let misalignment = match series.shape {
-        Shape::Line(Scan::Src, _) => None,
+        Shape::Line(scan, _) if scan != series.key.path.own_scan() => None,
         _ => off_log_ns.zip(typical(&|c| aligned(c))).map(|(off, on)| (off - on).exp()),
     };
     let bytes_per_s = series.key.len as f64 / log_ns.exp() * 1e9;
@@ -71,6 +72,17 @@ pub fn sum_up(report: &Report, paths: Vec<PathVerdict>, floors: &[Floor]) -> Ver
     let deep = paths.iter().flat_map(|p| &p.bands).filter(|b| b.depth == Depth::Deep && b.confirmed);
     let signature = signature::matching(deep);
     Verdict { state, reasons, paths, windows: vec![], causes: vec![], signature }
+}
+
+/// Adds what a search for lengths found; a report of nothing else takes its state from there.
+pub fn add_windows(verdict: &mut Verdict, found: Found) {
+    if verdict.paths.is_empty() {
+        (verdict.state, verdict.reasons) = (found.state, found.reasons);
+    } else {
+        verdict.state = verdict.state.max(found.state);
+        verdict.reasons.extend(found.reasons);
+    }
+    (verdict.windows, verdict.causes) = (found.windows, found.causes);
 }
 
 /// One line on what makes the report affected.

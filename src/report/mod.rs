@@ -10,6 +10,7 @@ mod file;
 mod host;
 mod options;
 mod printable;
+mod side;
 mod verdict;
 mod words;
 

@@ -38,6 +38,8 @@ pub struct Options {
     pub src: String,
     /// Lengths in bytes.
     pub len: Vec<u64>,
+    /// Whether the lengths were those of a search for where bands begin and end.
+    pub len_auto: bool,
     /// Rounds of the screen phase.
     pub rounds: u32,
     /// Upper bound of the measuring in seconds, where given.
@@ -68,6 +70,7 @@ impl Default for Options {
             dst: "0x0-0x1000".into(),
             src: "0x0".into(),
             len: vec![],
+            len_auto: false,
             rounds: 15,
             time_s: None,
             cpu: None,

@@ -140,12 +140,15 @@ words! {
 }
 
 words! {
-    /// What a run of cells is for: `screen` proposes, `confirm` decides on fresh rounds only.
+    /// What a run of cells is for: `screen` proposes, `confirm` decides on fresh rounds only; `lengths`
+    /// stands apart.
     Phase, "phase", {
         /// Proposes candidates.
         Screen = "screen",
         /// Decides on them.
         Confirm = "confirm",
+        /// Searches for the lengths at which a band begins and ends.
+        Lengths = "lengths",
     }
 }
 

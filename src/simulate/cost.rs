@@ -41,6 +41,15 @@ pub enum Slow {
         /// Extra nanoseconds of one copy.
         extra_ns: f64,
     },
+    /// A factor at distance 0x001..0x00f for some lengths only, as of a library that picks its routine.
+    Window {
+        /// The shortest length.
+        from_len: u64,
+        /// The longest.
+        to_len: u64,
+        /// The slowdown.
+        slowdown: f64,
+    },
     /// Tiger Lake: 1.3x rising to 1.9x over distance 1..511.
     Intel,
 }
@@ -86,6 +95,11 @@ impl Cost {
         Cost { slow: Slow::Intel, ..Cost::clean() }
     }
 
+    /// The same machine as seen by copies that no `rep movs` makes.
+    pub fn without_band(&self) -> Cost {
+        Cost { slow: Slow::Nowhere, ..self.clone() }
+    }
+
     /// Nanoseconds of one copy. `frames` seeds the colours of the pages.
     pub fn copy_ns(&self, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
         let kib = len as f64 / 1024.0;
@@ -107,6 +121,10 @@ impl Cost {
             }
             Slow::Zen4 => base + zen4_penalty(gap, len) * kib + coloured(gap, to, from, len, frames),
             Slow::Zen5 { extra_ns } => base + if (1..=63).contains(&gap) { extra_ns } else { 0.0 },
+            Slow::Window { from_len, to_len, slowdown } => {
+                let slow = (from_len..=to_len).contains(&len) && (1..=15).contains(&gap);
+                if slow { base * slowdown } else { base }
+            }
             Slow::Intel => base * intel_factor(gap),
         }
     }

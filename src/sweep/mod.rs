@@ -10,6 +10,7 @@ mod machine;
 mod offsets;
 mod sample;
 mod schedule;
+pub mod sides;
 
 pub use machine::{Clock, Machine, Stop, Unwatched, Watcher};
 pub use offsets::{Length, Offsets};

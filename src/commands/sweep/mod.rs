@@ -7,7 +7,7 @@ mod simulated;
 mod watch;
 
 pub use record::{Budget, Cost, record};
-pub use simulated::simulated;
+pub use simulated::{simulated, simulated_with};
 
 use super::{Failure, Outcome};
 use crate::cli::{Format, SweepArgs};

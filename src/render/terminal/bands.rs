@@ -1,5 +1,6 @@
 //! Bands in words: where, on which axis, how much slower.
 
+use super::summary::as_distance;
 use crate::render::number::{bytes, gigabytes, offset, on_circle, span, three, times};
 use crate::render::text::listed;
 use crate::report::{Allocator, Axis, Band, Depth, PAGE, PathName, PathVerdict, Report, Scan};
@@ -90,7 +91,7 @@ fn signed(value: f64) -> String {
 
 /// Where the band lies, as a clause: `when the destination lies 1 to 15 bytes past its source, modulo
 /// 4096 (distance 0x001-0x00f)`.
-pub fn whereabouts(band: &Band) -> String {
+pub fn whereabouts(path: PathName, band: &Band) -> String {
     let (from, to) = (on_circle(band.from), on_circle(band.to));
     let at = span(from, to);
     let place = match band.axis {
@@ -103,6 +104,13 @@ pub fn whereabouts(band: &Band) -> String {
             format!(
                 "at {} offsets {at} (neither destination, source nor distance alone decides)",
                 side(band.scan)
+            )
+        }
+        None if as_distance(path, band).is_some() => {
+            let [near, far] = as_distance(path, band).unwrap_or_default();
+            format!(
+                "when the source starts at page offset {at}, which is distance {}, as the destination is always at 0x000",
+                span(near, far)
             )
         }
         None => format!(

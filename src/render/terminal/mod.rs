@@ -7,10 +7,13 @@ mod allocators;
 mod bands;
 mod column;
 mod header;
+mod lengths;
 mod matrix;
 mod notes;
+mod plane;
 mod rows;
 mod scanline;
+mod summary;
 mod verdict;
 
 use crate::report::Report;
@@ -40,6 +43,8 @@ pub fn sweep(report: &Report, style: Style) -> String {
     let style = Style { width: style.width.clamp(NARROWEST, WIDEST), ..style };
     let parts = [
         header::header(report, style),
+        summary::summary(report, style),
+        lengths::lengths(report, style),
         matrix::matrices(report, style),
         verdict::verdict(report, style),
         allocators::allocators(report, style),

@@ -14,7 +14,6 @@ use std::str::FromStr;
     about = "Does this machine copy memory slowly at some page offsets? Where exactly, and why?",
     after_help = "Start with:  fsprobe sweep --file /tmp/64M\n\
         Exit codes: 0 done, 2 a usage or run-time error (one line on stderr), 130 interrupted with what was measured saved.",
-    disable_help_subcommand = true,
     max_term_width = 100
 )]
 pub struct Cli {
@@ -107,7 +106,8 @@ pub struct SweepArgs {
     #[arg(long, value_name = "OFFSETS", help_heading = "What to measure")]
     pub src: Option<Offsets>,
     /// Lengths of one copy; `auto`, for paths in user space, finds those at which a band begins and ends
-    /// [default: 64K at every offset; 128, 512, 4K on coarser grids, and the whole file for read and pread]
+    /// [default: 64K at every offset; 128, 512, 4K on coarser grids, and the whole file for read and pread].
+    /// From 1M on copies only test bands found at shorter lengths: with none shorter, 64K is added
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to measure")]
     pub len: Vec<Length>,
     /// How pages back the buffers

@@ -24,6 +24,7 @@ use decide::{Finding, Ruling};
 use questions::LONG;
 use screen::{Screened, Stretch};
 use series::{Key, Series, Shape};
+use state::Seen;
 use std::collections::BTreeMap;
 
 /// A report's verdict and the noise floors that it rests on.
@@ -39,7 +40,7 @@ pub struct Judgement {
 pub fn judge(report: &Report) -> Judgement {
     let affected_at = report.run.options.affected_at;
     let screened = screened(report, affected_at);
-    let fresh = decide::fresh(report);
+    let (fresh, surprises) = decide::fresh(report);
     let recorded: Vec<Finding> = screened.iter().flat_map(recorded).collect();
     let mut findings: Vec<Finding> = fresh.into_iter().chain(recorded).collect();
     let first: Vec<&Finding> = findings.iter().collect();
@@ -51,8 +52,9 @@ pub fn judge(report: &Report) -> Judgement {
     let floors = noise::floors(report, screened.iter().map(|s| (&s.series, &s.screened)));
     let bands = bands(&findings, &rulings, affected_at);
     let crossings = crossings(&findings, &rulings);
-    let paths: Vec<PathVerdict> = paths(&screened, bands, &crossings, &floors, affected_at);
-    let mut verdict = state::sum_up(report, paths, &floors);
+    let seen = seen(&screened, &surprises);
+    let paths: Vec<PathVerdict> = paths(&screened, bands, &crossings, &floors, &seen, affected_at);
+    let mut verdict = state::sum_up(report, paths, &floors, &seen);
     if let Some(found) = windows::found(report) {
         state::add_windows(&mut verdict, found);
     }
@@ -191,11 +193,29 @@ fn same_band(main: &Band, other: &Band) -> bool {
         && (main.contains(other.from) || other.contains(main.from))
 }
 
+/// What each group's cells allow to be said, over its sweeps: the best covered one counts.
+fn seen(sweeps: &[Sweep<'_>], surprises: &BTreeMap<Key, u16>) -> BTreeMap<Key, Seen> {
+    let mut seen = BTreeMap::new();
+    for sweep in sweeps {
+        let key = sweep.series.key;
+        let covered = state::coverage(&sweep.screened);
+        let known = seen.entry(key).or_insert(covered);
+        if covered == Seen::Enough {
+            *known = covered;
+        }
+        if let Some(offset) = surprises.get(&key) {
+            *known = Seen::Surprise(*offset);
+        }
+    }
+    seen
+}
+
 fn paths(
     sweeps: &[Sweep<'_>],
     mut bands: BTreeMap<Key, Vec<(Band, Ruling)>>,
     crossings: &BTreeMap<Key, f64>,
     floors: &[Floor],
+    seen: &BTreeMap<Key, Seen>,
     affected_at: f64,
 ) -> Vec<PathVerdict> {
     let mut by_key: BTreeMap<Key, Vec<&Sweep<'_>>> = BTreeMap::new();
@@ -216,7 +236,13 @@ fn paths(
             path: key.path,
             allocator: key.allocator,
             len: key.len,
-            state: state::of_path(&bands, floor, affected_at, key.allocator.is_some() && key.len >= LONG),
+            state: state::of_path(
+                &bands,
+                floor,
+                affected_at,
+                key.allocator.is_some() && key.len >= LONG,
+                seen[&key],
+            ),
             baseline_bytes_per_s: baseline,
             misalignment,
             page_crossing: crossings.get(&key).copied(),

@@ -20,7 +20,7 @@ pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memor
 pub use options::{Options, RunInfo};
 pub use printable::printable;
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Scan, State, Verdict, Window};
-pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, offset_of};
+pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

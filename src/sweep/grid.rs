@@ -3,6 +3,7 @@
 use super::offsets::Offsets;
 use super::sample::{LONG, Plan};
 use super::sides::{Sides, mirrored, on_own_side};
+pub use crate::report::length as size;
 use crate::report::{Allocator, Axis, Band, CellSpec, PAGE, PathName, Phase, Scan};
 use std::collections::BTreeMap;
 
@@ -267,16 +268,6 @@ fn inside(path: PathName, band: &Band) -> Vec<u16> {
         offsets.iter_mut().for_each(|offset| *offset = mirrored(*offset));
     }
     offsets
-}
-
-/// A length for people: `64 KiB`.
-pub fn size(len: u64) -> String {
-    match len {
-        l if l % (1 << 30) == 0 => format!("{} GiB", l >> 30),
-        l if l % (1 << 20) == 0 => format!("{} MiB", l >> 20),
-        l if l % (1 << 10) == 0 => format!("{} KiB", l >> 10),
-        l => format!("{l} B"),
-    }
 }
 
 /// Cells of a plan, each once; a reference that is also asked for stays one cell.

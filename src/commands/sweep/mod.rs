@@ -68,7 +68,9 @@ fn outcome(args: &SweepArgs, state: State) -> Outcome {
 fn show(args: &SweepArgs, report: &Report, destination: &Destination) -> Result<(), Failure> {
     let saved = destination.save(report);
     let data_on_stdout = args.format == Format::Json || destination.is_stdout();
-    let colour = |is_terminal: bool| is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|v| v.is_empty());
+    let plain = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
+    let colour = |is_terminal: bool| is_terminal && unset("NO_COLOR") && !plain;
     let last_line =
         saved.as_ref().ok().and_then(Option::as_ref).map(|line| format!("\n{line}\n")).unwrap_or_default();
     let table = |is_terminal| {
@@ -80,7 +82,11 @@ fn show(args: &SweepArgs, report: &Report, destination: &Destination) -> Result<
         let _ = std::io::stderr().write_all(table(std::io::stderr().is_terminal()).as_bytes());
         super::print(&to_json(report))?;
     } else {
-        super::print(&table(std::io::stdout().is_terminal()))?;
+        match super::print(&table(std::io::stdout().is_terminal())) {
+            // the reader has seen enough, and the exit code still tells the verdict
+            Err(failure) if failure.is_closed_pipe() => {}
+            printed => printed?,
+        }
     }
     saved.map(drop)
 }

@@ -7,7 +7,7 @@ use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
 use crate::host;
 use crate::judge;
-use crate::path::{CopyPath, Opener, Source};
+use crate::path::{Opener, Source};
 use crate::report::{
     Allocator, Fact, Host, Noise, Options, PathName, Placement, Report, RunInfo, Schema, Skipped, Tool,
     Verdict,
@@ -222,12 +222,13 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     fits(&asked, &source)?;
     let span = asked.longest().max(grid::WHOLE).min(source.size());
     asked.source_size = span;
-    let resident_before = known(source.resident(span));
-    source.fault_in(span).map_err(Failure::line)?;
     let mut report = fresh_report(facts(cpu), options, seed);
     report.placements = placements(&asked, &mut report.skipped)?;
     asked.natural = natural_of(&report.placements);
+    // buffers first: that memory is short is known at once, a long file is read in slowly
     let mut machine = machine(args, &mut asked, &source, &mut report.skipped)?;
+    let resident_before = known(source.resident(span));
+    source.fault_in(span).map_err(Failure::line)?;
     report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
     report.noise.notes = notes(&machine.pools);
     let watch = disturbance::Watch::start();
@@ -368,7 +369,7 @@ fn machine(
         }
     }
     asked.allocators.retain(|a| pools.iter().any(|p| p.allocator() == *a));
-    asked.paths.retain(|p| paths.iter().any(|path: &Box<dyn CopyPath>| path.name() == *p));
+    asked.paths.retain(|p| paths.iter().any(|path| path.name() == *p));
     if asked.allocators.is_empty() || asked.paths.is_empty() {
         let reasons: Vec<String> = skipped.iter().map(|s| s.reason.clone()).collect();
         return Err(Failure::line(format!("nothing is left to measure: {}", reasons.join("; "))));

@@ -54,19 +54,21 @@ impl Found<'_> {
     fn cost_at(&self, len: u64) -> String {
         let mut at: Vec<_> = self.seen.iter().filter(|(verdict, _)| verdict.len == len).collect();
         at.sort_by(|a, b| a.1.slowdown.total_cmp(&b.1.slowdown));
-        let (verdict, band) = at[at.len() / 2];
+        // the speeds are of the same blocks as the slowdown, so that they agree
+        let (_, band) = at[at.len() / 2];
         let [low, high] = [at[0].1.slowdown, at[at.len() - 1].1.slowdown].map(times);
         let factor = if low == high { high } else { format!("{low} to {high}") };
         format!(
             "{factor} slower at {} ({} instead of {} GB/s, {} ns per KiB)",
             bytes(len),
             gigabytes(band.bytes_per_s),
-            gigabytes(verdict.baseline_bytes_per_s),
+            gigabytes(band.bytes_per_s * band.slowdown),
             signed(band.penalty_ns_per_kib)
         )
     }
 
-    /// ` with glibc only`, where not every allocator of the path shows it.
+    /// ` (seen with glibc)`, where not every allocator of the path shows it: others may not have been
+    /// measured there.
     pub fn owners(&self, report: &Report) -> String {
         let path = self.seen[0].0.path;
         let of = |verdicts: &mut dyn Iterator<Item = &PathVerdict>| -> BTreeSet<Allocator> {
@@ -78,7 +80,7 @@ impl Found<'_> {
         match (seen.len(), all.len()) {
             (0, _) | (_, 1) => String::new(),
             (seen, all) if seen == all => ", whichever allocator".into(),
-            _ => format!(", with {} only", listed(&names)),
+            _ => format!(" (seen with {})", listed(&names)),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::bands::{Found, found, whereabouts};
 use super::summary::{deepest, has_many_paths, paths, state_of};
 use crate::render::number::{bytes, gigabytes, on_circle, span, times};
 use crate::render::text::{Paint, listed, paint, paragraph};
-use crate::report::{Axis, Depth, PathName, Report, Scan, State, printable};
+use crate::report::{Axis, Cell, Depth, PAGE, PathName, Phase, Report, Scan, State, printable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More bands than this in one path are counted, not told.
@@ -115,8 +115,12 @@ fn on_path(report: &Report, path: PathName) -> Vec<String> {
 }
 
 fn deep_band(report: &Report, path: PathName, found: &Found) -> String {
-    let (is, doubt) =
-        if found.is_confirmed() { ("is", "") } else { ("seems", " Fresh rounds did not confirm this.") };
+    let fresh = report.runs.iter().any(|run| run.phase == Phase::Confirm);
+    let (is, doubt) = match found.is_confirmed() {
+        true => ("is", ""),
+        false if fresh => ("seems", " Fresh rounds did not confirm this."),
+        false => ("seems", " No fresh rounds were taken to confirm this."),
+    };
     let [place, cost, owners] = [whereabouts(path, found.band()), found.cost(), found.owners(report)];
     format!("{path} {is} slow {place}: {cost}{owners}.{doubt}").replace(" —:", ":")
 }
@@ -134,12 +138,27 @@ fn without_bands(report: &Report, path: PathName) -> String {
     let speeds: Vec<String> = speeds.take(3).collect();
     let speeds = listed(&speeds);
     match of_path().map(|v| v.state).max() {
+        _ if !report.run.complete => {
+            format!("whether any page offset makes {path} slow is not known yet ({speeds}).")
+        }
         Some(State::Clean) if of_path().any(|v| !v.bands.is_empty()) => {
             let least = times(report.run.options.affected_at);
-            format!("no page offset makes {path} {least} slower or worse ({speeds}).")
+            format!("{} makes {path} {least} slower or worse ({speeds}).", none_of(report, path))
         }
-        Some(State::Clean) => format!("no page offset makes {path} slow ({speeds})."),
+        Some(State::Clean) => format!("{} makes {path} slow ({speeds}).", none_of(report, path)),
         _ => format!("whether any page offset makes {path} slow cannot be told ({speeds})."),
+    }
+}
+
+/// `no page offset`, or `none of the 49 page offsets measured` where the circle was not covered.
+fn none_of(report: &Report, path: PathName) -> String {
+    let own = |c: &&Cell| c.path == path;
+    let place = |c: &Cell| if path.own_scan() == Scan::Src { c.src } else { c.dst };
+    let measured: BTreeSet<u16> =
+        report.cells.iter().filter(own).filter_map(place).map(|o| o % PAGE).collect();
+    match measured.len() {
+        all if all == usize::from(PAGE) => "no page offset".into(),
+        some => format!("none of the {some} page offsets measured"),
     }
 }
 
@@ -147,7 +166,7 @@ fn without_bands(report: &Report, path: PathName) -> String {
 fn interrupted(report: &Report) -> Option<String> {
     let how = match report.run.stopped_by.as_deref() {
         Some("time") => "The time limit ended the run".into(),
-        Some(by) => format!("The run was ended early by {}", printable(by, 80)),
+        Some(by) => format!("The run ended early ({})", printable(by, 80)),
         None => "The run is incomplete".into(),
     };
     let rest = "only what was measured until then is judged; run it again for the whole answer.";

@@ -302,7 +302,10 @@ mod tests {
         for allocator in measurable() {
             let mut pool = open(allocator, &PoolSpec { first_touch: true, ..SPEC }).unwrap();
             let buffer = pool.buffer(1, 0x10, 3 * 4096);
-            assert!(buffer.iter().all(|&byte| byte == 0), "{allocator}: pages that it covers in part are fresh too");
+            assert!(
+                buffer.iter().all(|&byte| byte == 0),
+                "{allocator}: pages that it covers in part are fresh too"
+            );
             let before = &pool.memory()[..4096];
             assert!(before.iter().all(|&byte| byte == FILL), "{allocator}: no other page is dropped");
         }

@@ -29,7 +29,7 @@ const COARSE_REFERENCES: u16 = 16;
 /// A/A pairs a (path, allocator, length).
 const CONTROLS: usize = 8;
 
-/// So many paths are swept over both sides.
+/// So many paths are sampled in one run, and swept over both sides.
 const FEW_PATHS: usize = 3;
 
 /// What the user asked to be swept.
@@ -113,6 +113,13 @@ impl Asked {
         self.paths.iter().flat_map(move |p| self.allocators.iter().take(most(*p)).map(|a| (*p, *a)))
     }
 
+    /// Paths that are sampled in one run: a few together, of many each alone, since what all of them touch
+    /// would not stay in the caches.
+    fn groups(&self) -> impl Iterator<Item = &[PathName]> {
+        let few = self.paths.len() <= FEW_PATHS;
+        self.paths.chunks(if few { FEW_PATHS } else { 1 })
+    }
+
     /// The paths whose own side is swept too: where many are asked for, those of the main job.
     fn other_side_paths(&self) -> impl Iterator<Item = PathName> + '_ {
         let few = self.paths.len() <= FEW_PATHS;
@@ -158,7 +165,7 @@ pub fn screens(asked: &Asked) -> Vec<Plan> {
     let mut plans = Vec::new();
     for len in asked.short_lens() {
         let coarse = asked.lens.is_none() && len != FINE;
-        plans.push(main_sweep(asked, len, coarse));
+        plans.extend(asked.groups().map(|paths| main_sweep(asked, len, coarse, paths)));
     }
     if asked.src.is_none() && asked.lens.is_none() && asked.other_side_paths().next().is_some() {
         plans.push(other_side_sweep(asked));
@@ -166,13 +173,13 @@ pub fn screens(asked: &Asked) -> Vec<Plan> {
     plans
 }
 
-/// A length's sweep of every path that has it.
-fn main_sweep(asked: &Asked, len: u64, coarse: bool) -> Plan {
+/// A length's sweep of those of the paths that have it.
+fn main_sweep(asked: &Asked, len: u64, coarse: bool, paths: &[PathName]) -> Plan {
     let mut cells = Cells::default();
     let mut controls = Vec::new();
     let mut offsets = 0;
     // a length of its own choice is asked for also where a path refuses it, so that the refusal is told
-    let has = |path: PathName| asked.lens.is_some() || len >= path.shortest();
+    let has = |path: PathName| paths.contains(&path) && (asked.lens.is_some() || len >= path.shortest());
     for (path, allocator) in asked.columns().filter(|(path, _)| has(*path)) {
         let sides = Sides::of(asked, path, coarse);
         let varied = sides.dst.len().max(sides.src.len());
@@ -191,8 +198,9 @@ fn main_sweep(asked: &Asked, len: u64, coarse: bool) -> Plan {
         let every = refs.len() / CONTROLS;
         controls.extend(refs.iter().step_by(every).take(CONTROLS).map(|&at| spec(sides.along(at), false)));
     }
+    let whose = if paths.len() < asked.paths.len() { format!("{}: ", paths[0]) } else { String::new() };
     Plan {
-        label: format!("{} at {offsets} offsets", size(len)),
+        label: format!("{whose}{} at {offsets} offsets", size(len)),
         phase: Phase::Screen,
         rounds: asked.rounds(),
         cells: cells.into(),
@@ -389,14 +397,16 @@ mod tests {
         let all = Asked { paths: PathName::ALL.to_vec(), ..asked() };
         let plans = screens(&all);
         for &path in PathName::ALL {
-            let fine =
-                plans[3].cells.iter().filter(|c| c.path == path && c.allocator == Some(Allocator::Glibc));
+            let of = |len: u64| {
+                let plan = plans.iter().find(|p| p.cells.iter().any(|c| c.path == path && c.len == len));
+                plan.map_or(&[][..], |p| &p.cells).iter().filter(|c| c.allocator == Some(Allocator::Glibc))
+            };
             let varied =
                 |c: &CellSpec| if path.own_scan() == Scan::Dst { (c.dst, c.src) } else { (c.src, c.dst) };
-            let (own, other): (Vec<u16>, Vec<u16>) = fine.map(varied).unzip();
+            let (own, other): (Vec<u16>, Vec<u16>) = of(FINE).map(varied).unzip();
             assert_eq!(own.len(), 4097, "{path}");
             assert!(other.iter().all(|o| *o == 0), "{path}");
-            let near = |d: u16| plans[2].cells.iter().any(|c| c.path == path && distance(c.dst, c.src) == d);
+            let near = |d: u16| of(4096).any(|c| distance(c.dst, c.src) == d);
             assert!((0..=NEAR).all(near), "{path}");
         }
     }

@@ -358,7 +358,7 @@ pub fn plane() -> Report {
 
 /// Six paths of a Zen 4 at 64 KiB, one of which copies without `rep movs`.
 pub fn many() -> Report {
-    let mut report = sweep_of(zen4_cost);
+    let mut report = zen4();
     report.cells.retain(|c| c.allocator == Some(Allocator::Glibc) && c.len == KIB_64);
     report.verdict.paths.retain(|p| p.allocator == Some(Allocator::Glibc) && p.len == KIB_64);
     let (cells, verdict) = (report.cells.clone(), report.verdict.paths.remove(0));
@@ -378,7 +378,7 @@ pub fn many() -> Report {
     }
     report.cells.extend(cells.into_iter().map(|c| Cell { path: PathName::Avx2, ..c }));
     let clean = PathVerdict { path: PathName::Avx2, state: State::Clean, bands: vec![], ..verdict };
-    report.verdict.paths.push(PathVerdict { page_crossing: Some(5.4), ..clean });
+    report.verdict.paths.push(PathVerdict { len: 128, page_crossing: Some(5.4), ..clean });
     report
 }
 

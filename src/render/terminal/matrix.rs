@@ -30,14 +30,10 @@ pub fn matrices(report: &Report, style: Style) -> String {
     let mut out: Vec<String> =
         shown.clone().take(FEW).flat_map(|path| of_path(report, *path, style)).collect();
     out.extend(legend(&out, style));
-    if many {
-        let left = shown.count().saturating_sub(FEW);
-        let text = match left {
-            0 => return out.join("\n"),
-            _ => {
-                format!("{} more: name the path with --paths to see its own.", counted(left as u64, "matrix"))
-            }
-        };
+    let left = shown.count().saturating_sub(FEW);
+    if many && left > 0 {
+        let paths = counted(left as u64, "more slow path");
+        let text = format!("The matrices of {paths} are left out: name one with --paths to see its own.");
         out.push(paragraph("", &text, style.width));
     }
     out.join("\n")
@@ -48,14 +44,11 @@ fn is_swept(report: &Report, cell: &report::Cell) -> bool {
     report.runs.get(cell.run).is_none_or(|run| run.phase != Phase::Lengths)
 }
 
-/// The matrix of a path along the allocator's side, or its maps where both sides were swept.
+/// The matrix of a path along the allocator's side, after its maps where both sides were swept.
 fn of_path(report: &Report, path: PathName, style: Style) -> Vec<String> {
-    let maps = plane::maps(report, path, style);
-    if !maps.is_empty() {
-        return maps;
-    }
     let (own, other) = (path.own_scan(), held_side(path.own_scan()));
-    let mut out: Vec<String> = Vec::new();
+    let mut out = plane::maps(report, path, style);
+    let is_plane = !out.is_empty();
     if let Some((line, lines)) = Scanline::fullest(report, path, own) {
         out.extend(of_line(report, line, style));
         if lines > 1 {
@@ -64,7 +57,7 @@ fn of_path(report: &Report, path: PathName, style: Style) -> Vec<String> {
             out.push(paragraph("", &text, style.width));
         }
     }
-    if let Some((line, 1..)) = Scanline::fullest(report, path, other) {
+    if let Some((line, 1..)) = Scanline::fullest(report, path, other).filter(|_| !is_plane) {
         out.extend(other_side(report, line, style));
     }
     out
@@ -279,7 +272,10 @@ fn legend(shown: &[String], style: Style) -> Option<String> {
         (occurs(&|w| w.contains('~')), "~1.3x: mild band"),
         (occurs(&|w| w.contains('!') && w.contains('/')), "!4/8: so many of the offsets in a deep band"),
         (occurs(&|w| w == "natural"), "natural: where the allocator itself puts buffers"),
-        (occurs(&|w| w.ends_with('*')), "*: multiples of 0x20 only, left out of the row above"),
+        (
+            occurs(&|w| w.starts_with("0x") && w.ends_with('*')),
+            "*: multiples of 0x20 only, left out of the row above",
+        ),
         (occurs(&|w| w == "·"), "·: not measured"),
     ];
     let meant: Vec<&str> = signs.into_iter().filter(|(occurs, _)| *occurs).map(|(_, text)| text).collect();

@@ -25,69 +25,76 @@ pub fn state_of(report: &Report, path: PathName) -> Option<State> {
     report.verdict.paths.iter().filter(|v| v.path == path).map(|v| v.state).max()
 }
 
+/// The columns, those that a narrow terminal keeps, and those of words.
+const HEADING: [&str; 8] = ["path", "state", "at", "GB/s", "slow", "", "ns/KiB", "deepest band"];
+const NARROW: [usize; 4] = [0, 1, 5, 7];
+const LEFT: [usize; 3] = [0, 1, 7];
+
 /// The table; nothing where few paths were measured.
 pub fn summary(report: &Report, style: Style) -> String {
     if !has_many_paths(report) {
         return String::new();
     }
+    let rows: Vec<(State, [String; 8])> =
+        paths(report).into_iter().filter_map(|path| row(report, path)).collect();
+    let wide = table(&rows, &[0, 1, 2, 3, 4, 5, 6, 7], style);
+    let fits = wide.lines().all(|line| textwrap::core::display_width(line) <= style.width);
+    let table = if fits { wide } else { table(&rows, &NARROW, style) };
+    let title = "Copy paths, each with its deepest band";
+    let title = if style.colour { paint(title, Paint::Bold) } else { title.into() };
+    format!("{title}\n{table}\n")
+}
+
+fn table(rows: &[(State, [String; 8])], columns: &[usize], style: Style) -> String {
     let mut table = Table::new();
     table.force_no_tty();
     if style.colour {
         table.enforce_styling().style_text_only();
     }
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─')));
-    table.set_header(["path", "state", "at", "GB/s", "slow", "", "ns/KiB", "deepest band"]);
-    for path in paths(report) {
-        if let Some(row) = row(report, path) {
-            table.add_row(row);
-        }
+    table.set_header(columns.iter().map(|c| HEADING[*c]));
+    for (state, texts) in rows {
+        let colour = match state {
+            State::Affected => Color::Red,
+            State::Inconclusive => Color::Yellow,
+            State::Clean => Color::Green,
+        };
+        table.add_row(columns.iter().map(|column| match column {
+            1 => Cell::new(&texts[1]).fg(colour).add_attribute(Attribute::Bold),
+            column => Cell::new(&texts[*column]),
+        }));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((u16::from(index > 0), 0));
-        let left = [0, 1, 7].contains(&index);
+        let left = LEFT.contains(&columns[index]);
         column.set_cell_alignment(if left { CellAlignment::Left } else { CellAlignment::Right });
     }
-    let title = "Copy paths, each with its deepest band";
-    let title = if style.colour { paint(title, Paint::Bold) } else { title.into() };
-    format!("{title}\n{}\n", table.trim_fmt())
+    table.trim_fmt()
 }
 
 /// A path's line: at the length of its deepest band, else at the longest of its short lengths.
-fn row(report: &Report, path: PathName) -> Option<Vec<Cell>> {
+fn row(report: &Report, path: PathName) -> Option<(State, [String; 8])> {
     let of_path = || report.verdict.paths.iter().filter(move |v| v.path == path);
     let state = state_of(report, path)?;
-    let colour = match state {
-        State::Affected => Color::Red,
-        State::Inconclusive => Color::Yellow,
-        State::Clean => Color::Green,
-    };
-    let word = Cell::new(state.word()).fg(colour).add_attribute(Attribute::Bold);
-    let start = |verdict: &PathVerdict| {
-        vec![
-            Cell::new(path.word()),
-            word.clone(),
-            Cell::new(bytes(verdict.len)),
-            Cell::new(gigabytes(verdict.baseline_bytes_per_s)),
-        ]
-    };
-    let (texts, mut row) = match deepest(report, path) {
-        Some((verdict, band)) => {
-            let texts = [
+    let (verdict, rest) = match deepest(report, path) {
+        Some((verdict, band)) => (
+            verdict,
+            [
                 gigabytes(band.bytes_per_s),
                 times_briefly(band.slowdown),
                 three(band.penalty_ns_per_kib),
                 place(path, band),
-            ];
-            (texts, start(verdict))
-        }
+            ],
+        ),
         None => {
             let longest = of_path().filter(|v| v.len <= 64 << 10).max_by_key(|v| v.len);
-            let none = ["", "", "", "none"].map(String::from);
-            (none, start(longest.or(of_path().next())?))
+            (longest.or(of_path().next())?, ["", "", "", "none"].map(String::from))
         }
     };
-    row.extend(texts.map(Cell::new));
-    Some(row)
+    let [speed, factor, penalty, place] = rest;
+    let [path, word] = [path.word(), state.word()].map(String::from);
+    let (len, clean) = (bytes(verdict.len), gigabytes(verdict.baseline_bytes_per_s));
+    Some((state, [path, word, len, clean, speed, factor, penalty, place]))
 }
 
 /// A path's slowest deep band, confirmed ones first.
@@ -104,7 +111,7 @@ fn place(path: PathName, band: &Band) -> String {
     match band.axis {
         Some(axis) if axis != Axis::Mixed => format!("{axis} {}", span(from, to)),
         _ => match as_distance(path, band) {
-            Some([from, to]) => format!("distance {} (or src)", span(from, to)),
+            Some([from, to]) => format!("distance {}", span(from, to)),
             None => format!("{} {}", band.scan, span(from, to)),
         },
     }

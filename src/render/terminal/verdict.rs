@@ -206,7 +206,9 @@ fn this_cpu(report: &Report) -> String {
     };
     let matches = match (&report.verdict.signature, report.verdict.state) {
         (Some(signature), _) => format!("; what was found matches {}", printable(signature, 200)),
-        (None, State::Affected) => "; what was found matches no published signature".into(),
+        (None, State::Affected) if !report.verdict.paths.is_empty() => {
+            "; what was found matches no published signature".into()
+        }
         (None, _) => String::new(),
     };
     if cpu.family == 0 {

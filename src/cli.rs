@@ -91,7 +91,7 @@ pub struct SweepArgs {
         help_heading = "What to measure"
     )]
     pub allocators: Vec<Allocator>,
-    /// Copy paths: read, pread
+    /// Copy paths: read, pread, rep-movsb
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "read", value_parser = working_path, help_heading = "What to measure")]
     pub paths: Vec<PathName>,
     /// Destination page offsets
@@ -106,6 +106,16 @@ pub struct SweepArgs {
     /// How pages back the buffers
     #[arg(long, value_enum, default_value = "4k", help_heading = "What to measure")]
     pub pages: PageKind,
+    /// Find the page colours instead: the classes of page frames between which `rep movsb` is slow at mild
+    /// distances. With --paths rep-movsb
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "file", "allocators", "dst", "src", "len", "pages", "first_touch", "rounds", "affected_at", "exit_code",
+        ],
+        help_heading = "What to measure"
+    )]
+    pub colours: bool,
     /// Write each sample into fresh pages, so that page faults are part of it
     #[arg(long, help_heading = "What to measure")]
     pub first_touch: bool,
@@ -152,7 +162,7 @@ pub struct SweepArgs {
 
 /// A copy path that this version measures.
 fn working_path(word: &str) -> Result<PathName, String> {
-    const WORKING: [PathName; 2] = [PathName::Read, PathName::Pread];
+    const WORKING: [PathName; 3] = [PathName::Read, PathName::Pread, PathName::RepMovsb];
     WORKING.into_iter().find(|p| p.word() == word).ok_or_else(|| {
         format!("unknown copy path '{word}' (known: {})", WORKING.map(PathName::word).join(", "))
     })

@@ -20,8 +20,12 @@ const LEN: usize = 2048;
 /// Mild distances at which colours are looked for, in this order; 0x030 is the clearest on Zen 4.
 const DISTANCES: [u16; 3] = [0x030, 0x068, 0x0e8];
 
-/// Passes over the pairs in which two levels are looked for.
-const PILOT_PASSES: usize = 7;
+/// Pages in whose pairs two levels are looked for, each with as many others: one pair in 512 suffices.
+const PILOT: usize = 2048;
+const STRIDES: [usize; 4] = [1, 3, 5, 7];
+
+/// Passes over pairs whose times are wanted, not only their level.
+const PILOT_PASSES: usize = 5;
 
 /// Time over the usual time from which a pair counts as slow where there are no two levels.
 const SLOW: f64 = 1.5;
@@ -41,12 +45,13 @@ pub struct Finding {
     pub no_masks: Option<String>,
 }
 
-/// Finds the colours of `pool` pages, 16 at least; none once the run was stopped. `frames` are the pages'
+/// Finds the colours of up to `pool` pages, 16 at least; none once the run was stopped. `frames` are the pages'
 /// frame numbers, with whether they are a guest's.
 pub fn colours(pool: usize, frames: Fact<(Vec<u64>, bool)>, ask: &mut Ask<'_>) -> Option<Finding> {
-    let pairs: Vec<(usize, usize)> = [1, 3]
+    let pilot = pool.min(PILOT);
+    let pairs: Vec<(usize, usize)> = STRIDES
         .into_iter()
-        .flat_map(|stride| (0..pool).map(move |page| (page, (page + stride) % pool)))
+        .flat_map(|stride| (0..pilot).map(move |page| (page, (page + stride) % pilot)))
         .collect();
     for distance in DISTANCES {
         let mut oracle = Oracle::new(ask, distance, LEN);
@@ -57,19 +62,21 @@ pub fn colours(pool: usize, frames: Fact<(Vec<u64>, bool)>, ask: &mut Ask<'_>) -
             return several(oracle, pool, levels.ratio, frames);
         }
     }
-    single(Oracle::new(ask, DISTANCES[0], LEN), pool, &pairs)
+    single(Oracle::new(ask, DISTANCES[0], LEN), pilot, &pairs)
 }
 
 /// No two levels at any distance: one colour, unless some pairs stand out whenever they are looked at.
 fn single(mut oracle: Oracle<'_, '_>, pool: usize, pairs: &[(usize, usize)]) -> Option<Finding> {
     let mut odd: Vec<(usize, usize)> = pairs.to_vec();
+    let usual = median_of(oracle.times(pairs, 1)?).unwrap_or(f64::INFINITY);
     for _ in 0..2 {
-        let times = oracle.times(pairs, PILOT_PASSES)?;
-        let usual = median_of(times.iter().copied()).unwrap_or(f64::INFINITY);
-        let slow = |pair: &(usize, usize)| {
-            pairs.iter().zip(&times).any(|(other, time)| other == pair && *time > SLOW * usual)
-        };
-        odd.retain(slow);
+        let times = oracle.times(&odd, PILOT_PASSES)?;
+        odd = odd
+            .into_iter()
+            .zip(times)
+            .filter(|(_, time)| *time > SLOW * usual)
+            .map(|(pair, _)| pair)
+            .collect();
     }
     let mut pages: Vec<usize> = odd.iter().flat_map(|(a, b)| [*a, *b]).collect();
     pages.sort_unstable();
@@ -91,6 +98,7 @@ fn several(
     frames: Fact<(Vec<u64>, bool)>,
 ) -> Option<Finding> {
     let partition = Partition::of(&mut oracle, pool)?;
+    let pool = partition.classes().len();
     let (proof, contradicting) = proof::prove(&mut oracle, &partition)?;
     let (same, other) = partition.sample(PROFILE_PAIRS);
     let mut colours = Colours {
@@ -183,14 +191,14 @@ mod tests {
 
     #[test]
     fn quiet_machines_are_told_exactly() {
-        for count in [2, 4, 16, 32] {
-            let finding = colours(512, unknown(), &mut machine(|page| mixed(page) % count)).unwrap();
+        for (count, pool) in [(2, 512), (4, 512), (16, 512), (256, 3072)] {
+            let finding = colours(4096, unknown(), &mut machine(|page| mixed(page) % count)).unwrap();
             let found = finding.colours;
             let mut sizes = vec![0; count];
-            (0..512).for_each(|page| sizes[mixed(page) % count] += 1);
+            (0..pool).for_each(|page| sizes[mixed(page) % count] += 1);
             sizes.sort_unstable_by(|a, b| b.cmp(a));
             assert_eq!((found.sizes.clone(), found.contradicting), (sizes, 0));
-            assert_eq!((found.ratio, found.distance), (Some(7.0), 0x030));
+            assert_eq!((found.pool, found.ratio, found.distance), (pool, Some(7.0), 0x030));
             assert_eq!(finding.no_masks.as_deref(), Some("hidden"));
             let at = |levels: &[Level], distance| levels.iter().find(|l| l.distance == distance).unwrap().ns;
             assert_eq!([at(&found.profile.same, 0x030), at(&found.profile.other, 0x030)], [210.0, 30.0]);
@@ -201,14 +209,14 @@ mod tests {
     #[test]
     fn no_colours_are_invented() {
         for level in [30.0, 210.0] {
-            let found = colours(512, unknown(), &mut |_| Some(level)).unwrap().colours;
-            assert_eq!((found.sizes, found.contradicting, found.ratio), (vec![512], 0, None));
+            let found = colours(4096, unknown(), &mut |_| Some(level)).unwrap().colours;
+            assert_eq!((found.sizes, found.contradicting, found.ratio), (vec![2048], 0, None));
             assert!(found.profile.other.is_empty() && found.profile.same.len() > 150);
         }
         // one page that is slow with every other: no class, and told as what it is
         let odd = |pair: Pair| Some(if pair.dst == 7 || pair.src == 7 { 90.0 } else { 30.0 });
-        let found = colours(512, unknown(), &mut { odd }).unwrap().colours;
-        assert_eq!((found.sizes.clone(), found.contradicting), (vec![512], 5));
+        let found = colours(4096, unknown(), &mut { odd }).unwrap().colours;
+        assert_eq!((found.sizes.clone(), found.contradicting), (vec![2048], 9));
         assert!(found.holds());
     }
 
@@ -227,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_stopped_run_ends() {
-        let mut left = 9000;
+        let mut left = 90_000;
         let mut ask = machine(|page| mixed(page) % 16);
         let stopping = &mut |pair| {
             left -= 1;

@@ -53,10 +53,11 @@ fn proof(colours: &Colours) -> String {
     let proof = &colours.proof;
     format!(
         "Measured again on fresh pairs, {} ({share} %) contradict that: {} not slow with the own colour, {} slow with \
-         another as well, {} not slow with every further member.",
+         another as well (of {} compared with all), {} not slow with every further member.",
         pages(colours.contradicting),
         proof.unstable,
         proof.shared,
+        proof.with_all,
         proof.intransitive
     )
 }

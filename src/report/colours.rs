@@ -53,7 +53,8 @@ impl Colours {
 
     /// Whether so few pages contradict the classes that they are believed.
     pub fn holds(&self) -> bool {
-        self.contradicting * 100 <= self.pool * Self::MOST_CONTRADICTING
+        let few = |wrong: usize, of: usize| wrong * 100 <= of * Self::MOST_CONTRADICTING;
+        few(self.contradicting, self.pool) && few(self.proof.shared, self.proof.with_all)
     }
 }
 
@@ -64,6 +65,8 @@ pub struct Proof {
     pub unstable: usize,
     /// Slow with pages of another colour as well.
     pub shared: usize,
+    /// How many pages were compared with every other colour to see that.
+    pub with_all: usize,
     /// Not slow with further members of their own colour, to whom they had not been compared.
     pub intransitive: usize,
 }

@@ -9,11 +9,8 @@ use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::Path;
 
-/// Pages of a pool.
-pub const POOL: usize = 512;
-
-/// Pages mapped, of which the pool's are drawn: more frame bits vary among them.
-const MAPPED: usize = 4 * POOL;
+/// Pages of a pool: 12 of each of 340 colours.
+pub const POOL: usize = 4096;
 
 /// A sample lasts at least this many times the clock's precision, and holds no more copies than that.
 const PRECISIONS: u64 = 50;
@@ -37,12 +34,12 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Maps and fills a pool; `seed` decides its pages and their order.
+    /// Maps and fills a pool; `seed` decides the pages' order.
     ///
     /// # Errors
     /// The reason, for people, where there is not that much memory.
     pub fn new(seed: u64) -> Result<Pages, String> {
-        let size = MAPPED * usize::from(PAGE);
+        let size = POOL * usize::from(PAGE);
         let needed = format!("page colours need {} MiB of memory", size >> 20);
         // touching more than there is would end the process
         if let Fact::Known(left) = memory::available(Path::new("/"))
@@ -54,9 +51,8 @@ impl Pages {
         let mut block = block.map_err(|error| format!("{needed}: {}", reason(&error)))?;
         // a kernel that knows no transparent huge pages refuses, and needs no telling
         let _ = block.advise(Advice::SmallPages);
-        let mut pages: Vec<usize> = (0..MAPPED).collect();
+        let mut pages: Vec<usize> = (0..POOL).collect();
         pages.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-        pages.truncate(POOL);
         let routine = Routine::of(PathName::RepMovsb)?;
         let mut pool = Pages { memory: block.faulted_in(), pages, routine, copies: MOST_COPIES };
         let far = Pair { dst: 0, src: 1, distance: 0x740, len: 2048 };
@@ -104,7 +100,7 @@ mod tests {
     fn a_pair_lies_where_it_was_asked_to() {
         let mut pool = Pages::new(3).unwrap();
         let start = pool.memory.address();
-        for (dst, src) in [(0, 1), (1, 0), (511, 7), (7, 511)] {
+        for (dst, src) in [(0, 1), (1, 0), (4095, 7), (7, 4095)] {
             let pair = Pair { dst, src, distance: 0x030, len: 2048 };
             let [to, from] = [pool.pages[dst], pool.pages[src]].map(|page| start + page * 4096);
             let (dst, src) = pool.sides(pair);
@@ -113,8 +109,8 @@ mod tests {
             assert!(pool.time(pair) > 0.0);
         }
         let mut pages = pool.pages.clone();
+        assert!(!pages.is_sorted());
         pages.sort_unstable();
-        pages.dedup();
-        assert_eq!(pages.len(), POOL);
+        assert_eq!(pages, (0..POOL).collect::<Vec<_>>());
     }
 }

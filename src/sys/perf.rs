@@ -212,7 +212,9 @@ mod tests {
         match Counter::open(PmuEvent::L1dLoads, Scope::User) {
             Ok(mut counter) => {
                 let mut count = |len: usize| {
-                    counter.count(|| loads[..len].iter().for_each(|load| drop(std::hint::black_box(load))))
+                    counter.count(|| {
+                        loads[..len].iter().for_each(|load| assert_eq!(std::hint::black_box(*load), 1))
+                    })
                 };
                 if let (Ok(few), Ok(many)) = (count(16), count(1 << 16)) {
                     assert!(many > few, "{few} {many}");

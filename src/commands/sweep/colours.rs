@@ -13,11 +13,11 @@ use crate::sys;
 use std::time::Instant;
 
 /// About how long it takes on this machine, for the progress bar, in nanoseconds.
-const EXPECTED_NS: u64 = 500_000_000;
+const EXPECTED_NS: u64 = 1_000_000_000;
 
 /// Samples after which the watcher is asked, and what of the expected time they are.
 const SAMPLES: u64 = 256;
-const EXPECTED_SAMPLES: u64 = 100_000;
+const EXPECTED_SAMPLES: u64 = 500_000;
 
 /// Finds the colours of this machine's pages, or of a model's.
 pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Option<Stop>), Failure> {

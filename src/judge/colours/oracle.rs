@@ -15,6 +15,9 @@ const LEAST: usize = 8;
 const LEAST_RATIO: f64 = 1.5;
 const LEAST_GAP: f64 = 1.1;
 
+/// Pairs that share a pass over the references.
+const CHUNK: usize = 32;
+
 /// Fast pairs beside which others are timed.
 const REFERENCES: usize = 3;
 
@@ -118,14 +121,23 @@ impl<'a, 'b> Oracle<'a, 'b> {
         Some(relative.into_iter().map(|time| time > self.limit).collect())
     }
 
-    /// Which of the pairs are slow, looked at more closely unless the first look gives `expected`.
-    pub fn slow_unless(
-        &mut self,
-        pairs: &[(usize, usize)],
-        expected: impl Fn(&[bool]) -> bool,
-    ) -> Option<Vec<bool>> {
-        let first = self.slow(pairs, PASSES)?;
-        if expected(&first) { Some(first) } else { self.slow(pairs, DOUBTFUL_PASSES) }
+    /// Whether all of the pairs are slow; a doubt is looked at more closely.
+    pub fn all_slow(&mut self, pairs: &[(usize, usize)]) -> Option<bool> {
+        let all = |slow: Vec<bool>| slow.into_iter().all(|s| s);
+        Some(all(self.slow(pairs, PASSES)?) || all(self.slow(pairs, DOUBTFUL_PASSES)?))
+    }
+
+    /// The first of many pairs that is slow, most of which are fast: one pass finds it, more confirm it.
+    pub fn first_slow(&mut self, pairs: &[(usize, usize)]) -> Option<Option<usize>> {
+        for (chunk, start) in pairs.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
+            let seen = self.slow(chunk, 1)?;
+            for place in (0..chunk.len()).filter(|place| seen[*place]) {
+                if self.slow(&chunk[place..=place], DOUBTFUL_PASSES)?[0] {
+                    return Some(Some(start + place));
+                }
+            }
+        }
+        Some(None)
     }
 }
 

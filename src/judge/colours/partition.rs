@@ -1,9 +1,13 @@
 //! Classes of pages: each new page is compared with one page of every class.
 
-use super::oracle::{DOUBTFUL_PASSES, Oracle};
+use super::oracle::{Oracle, PASSES};
 
 /// Classes beyond which no more are founded: what needs more is no partition, and its proof shows it.
-const MOST: usize = 128;
+const MOST: usize = 512;
+
+/// Pages taken at least, and for each class: at 12 a class, one in 160,000 stays unseen.
+const LEAST_PAGES: usize = 512;
+const PAGES_PER_CLASS: usize = 12;
 
 /// A pool's pages in classes.
 pub struct Partition {
@@ -12,20 +16,25 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Partitions a pool; none once the run was stopped.
+    /// Partitions as many pages of a pool as it takes to meet every class; none once the run was stopped.
     pub fn of(oracle: &mut Oracle<'_, '_>, pool: usize) -> Option<Partition> {
         let mut members: Vec<Vec<usize>> = vec![];
-        for page in 0..pool {
-            let pairs: Vec<(usize, usize)> = members.iter().map(|class| (page, class[0])).collect();
-            let one = |slow: &[bool]| slow.iter().filter(|s| **s).count() == 1;
-            match oracle.slow_unless(&pairs, one)?.iter().position(|slow| *slow) {
-                Some(class) => members[class].push(page),
-                None if members.len() < MOST => members.push(vec![page]),
-                None => members[MOST - 1].push(page),
+        let mut taken = 0;
+        while taken < pool && taken < LEAST_PAGES.max(PAGES_PER_CLASS * members.len()) {
+            let pairs: Vec<(usize, usize)> = members.iter().map(|class| (taken, class[0])).collect();
+            let found = match oracle.first_slow(&pairs)? {
+                None => oracle.slow(&pairs, PASSES)?.iter().position(|slow| *slow),
+                found => found,
+            };
+            match found {
+                Some(class) => members[class].push(taken),
+                None if members.len() < MOST => members.push(vec![taken]),
+                None => members[MOST - 1].push(taken),
             }
+            taken += 1;
         }
         let members = merged(oracle, members)?;
-        let mut class = vec![0; pool];
+        let mut class = vec![0; taken];
         for (index, pages) in members.iter().enumerate() {
             pages.iter().for_each(|page| class[*page] = index);
         }
@@ -65,7 +74,7 @@ fn merged(oracle: &mut Oracle<'_, '_>, classes: Vec<Vec<usize>>) -> Option<Vec<V
     let mut kept: Vec<Vec<usize>> = vec![];
     for class in classes {
         let pairs: Vec<(usize, usize)> = kept.iter().map(|other| (class[0], other[0])).collect();
-        match oracle.slow(&pairs, DOUBTFUL_PASSES)?.iter().position(|slow| *slow) {
+        match oracle.first_slow(&pairs)? {
             Some(same) => kept[same].extend(class),
             None => kept.push(class),
         }

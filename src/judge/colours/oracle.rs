@@ -8,8 +8,8 @@ use crate::report::Pair;
 pub const PASSES: usize = 5;
 pub const DOUBTFUL_PASSES: usize = 11;
 
-/// Pairs on either side of the gap between two levels, at least.
-const LEAST: usize = 8;
+/// Pairs on either side of the gap between two levels, at least: more than one odd page takes part in.
+const LEAST: usize = 12;
 
 /// The slow level over the fast one, and the gap between the nearest of both, at least.
 const LEAST_RATIO: f64 = 1.5;
@@ -132,7 +132,7 @@ impl<'a, 'b> Oracle<'a, 'b> {
         for (chunk, start) in pairs.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
             let seen = self.slow(chunk, 1)?;
             for place in (0..chunk.len()).filter(|place| seen[*place]) {
-                if self.slow(&chunk[place..=place], DOUBTFUL_PASSES)?[0] {
+                if self.slow(&chunk[place..=place], PASSES)?[0] {
                     return Some(Some(start + place));
                 }
             }
@@ -152,9 +152,9 @@ mod tests {
             two_levels(&fast.chain((0..slow).map(|_| ns)).collect::<Vec<_>>()).map(|l| l.slow_from)
         };
         assert_eq!(levels(30, 210.0), Some(210.0));
-        assert_eq!(levels(7, 210.0), None, "too few");
+        assert_eq!(levels(11, 210.0), None, "too few");
         assert_eq!(levels(30, 40.0), None, "too near");
         assert_eq!(levels(0, 0.0), None);
-        assert!(two_levels(&[1.0; 8]).is_none() && two_levels(&[]).is_none());
+        assert!(two_levels(&[1.0; 12]).is_none() && two_levels(&[]).is_none());
     }
 }

@@ -42,7 +42,7 @@ pub fn sweep(report: &Report, style: Style) -> String {
     let colours_alone = report.colours.is_some() && report.cells.is_empty();
     let parts = [
         header::header(report, style),
-        matrix::matrices(report, style),
+        if colours_alone { String::new() } else { matrix::matrices(report, style) },
         crate::render::colours::colours(report, style.width),
         if colours_alone { String::new() } else { verdict::verdict(report, style) },
         allocators::allocators(report, style),

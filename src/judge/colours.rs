@@ -100,7 +100,7 @@ fn several(
     let partition = Partition::of(&mut oracle, pool)?;
     let pool = partition.classes().len();
     let (proof, contradicting) = proof::prove(&mut oracle, &partition)?;
-    let (same, other) = partition.sample(PROFILE_PAIRS);
+    let [same, other] = partition.sample(PROFILE_PAIRS);
     let mut colours = Colours {
         contradicting: contradicting.iter().filter(|wrong| **wrong).count(),
         profile: profile(&mut oracle, &same, &other)?,

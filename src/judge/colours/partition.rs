@@ -57,7 +57,7 @@ impl Partition {
     }
 
     /// Up to `most` pairs of pages of one class, and of two, spread over the classes.
-    pub fn sample(&self, most: usize) -> (Vec<(usize, usize)>, Vec<(usize, usize)>) {
+    pub fn sample(&self, most: usize) -> [Vec<(usize, usize)>; 2] {
         let deepest = self.members.first().map_or(0, Vec::len);
         let same = (1..deepest).flat_map(|at| {
             self.members.iter().filter_map(move |class| Some((*class.get(at - 1)?, *class.get(at)?)))
@@ -65,7 +65,7 @@ impl Partition {
         let other = (0..deepest).flat_map(|at| {
             self.members.windows(2).filter_map(move |two| Some((*two[0].get(at)?, *two[1].get(at)?)))
         });
-        (same.take(most).collect(), other.take(most).collect())
+        [same.take(most).collect(), other.take(most).collect()]
     }
 }
 

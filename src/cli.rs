@@ -113,6 +113,16 @@ pub struct SweepArgs {
     /// How pages back the buffers
     #[arg(long, value_enum, default_value = "4k", help_heading = "What to measure")]
     pub pages: PageKind,
+    /// Find the page colours instead: the classes of page frames between which `rep movsb` is slow at mild
+    /// distances. With --paths rep-movsb
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "file", "allocators", "dst", "src", "len", "pages", "first_touch", "rounds", "affected_at", "exit_code",
+        ],
+        help_heading = "What to measure"
+    )]
+    pub colours: bool,
     /// Write each sample into fresh pages, so that page faults are part of it
     #[arg(long, help_heading = "What to measure")]
     pub first_touch: bool,

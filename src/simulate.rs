@@ -4,6 +4,7 @@
 //! `--simulate` shows what such a machine looks like. Nothing here measures or judges; everything
 //! that shows a simulated result says so, since a report's `host.simulated` names the model.
 
+mod colours;
 mod cost;
 mod host;
 mod noise;

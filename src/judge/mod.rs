@@ -4,6 +4,7 @@
 //! it imports nothing but the report's types. So any report can be judged again by newer rules.
 
 mod axis;
+pub mod colours;
 mod decide;
 mod edges;
 mod noise;

@@ -93,7 +93,10 @@ pub fn sum_up(
     let mut state = super::worst(paths.iter().map(|p| p.state)).unwrap_or(State::Inconclusive);
     let mut reasons = Vec::new();
     if paths.is_empty() {
-        reasons.push("no cell was measured in any complete round".into());
+        reasons.push(match report.colours {
+            Some(_) => "page colours alone were measured, and no offsets (leave out --colours)".into(),
+            None => "no cell was measured in any complete round".into(),
+        });
     }
     if !report.run.complete && state == State::Clean {
         state = State::Inconclusive;

@@ -3,7 +3,9 @@
 //! Every renderer is a pure function of a [`crate::report::Report`]: it may use nothing but `report`,
 //! measures nothing and asks the machine nothing.
 
+mod colours;
 pub mod cpu;
+pub mod evidence;
 mod number;
 pub mod terminal;
 mod text;

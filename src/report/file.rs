@@ -244,7 +244,7 @@ mod tests {
         complaint(b"null");
         complaint(b"{}");
         complaint(&[b'['; 1 << 20]);
-        let deep = format!("{{\"colours\":{}{},{}", "[".repeat(200), "]".repeat(200), &whole[1..]);
+        let deep = format!("{{\"remedies\":{}{},{}", "[".repeat(200), "]".repeat(200), &whole[1..]);
         assert!(complaint(deep.as_bytes()).contains("recursion limit"));
         let nested = format!("{{\"schema\":{}", "{\"schema\":".repeat(1 << 16));
         complaint(nested.as_bytes());

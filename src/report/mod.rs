@@ -6,18 +6,22 @@
 //! This room may not measure, judge or print.
 
 mod cell;
+mod colours;
 mod file;
 mod host;
 mod options;
+mod pmu;
 mod printable;
 mod side;
 mod verdict;
 mod words;
 
 pub use cell::{Cell, CellSpec, Control, Floor, Noise, Placement, RoundPages, Run, Skipped};
+pub use colours::{Colours, Level, Pair, Prediction, Profile, Proof};
 pub use file::{LoadError, SaveError, load, parse, save, to_json};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};
+pub use pmu::{Pmu, PmuCount, PmuEvent};
 pub use printable::printable;
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};
@@ -61,10 +65,10 @@ pub struct Report {
     pub remedies: Vec<Value>,
     /// Page colours, where measured.
     #[serde(default)]
-    pub colours: Option<Value>,
+    pub colours: Option<Colours>,
     /// Evidence from the performance counters, where there are any.
     #[serde(default)]
-    pub pmu: Option<Value>,
+    pub pmu: Option<Pmu>,
 }
 
 impl Report {

@@ -54,6 +54,8 @@ pub struct Options {
     pub affected_at: f64,
     /// The simulated machine, where one was asked for.
     pub simulate: Option<String>,
+    /// Whether page colours were looked for in place of a sweep.
+    pub colours: bool,
 }
 
 impl Options {
@@ -78,6 +80,7 @@ impl Default for Options {
             first_touch: false,
             affected_at: Self::AFFECTED_AT,
             simulate: None,
+            colours: false,
         }
     }
 }

@@ -141,7 +141,7 @@ fn misalignment(len: u64) -> f64 {
 }
 
 /// Zen 4's penalty on every pair of pages, in ns per KiB.
-fn zen4_penalty(gap: u16, len: u64) -> f64 {
+pub(super) fn zen4_penalty(gap: u16, len: u64) -> f64 {
     match gap {
         0x001..=0x00f if len <= 2048 => 340.0,
         0x001..=0x00f if len < 1 << 20 => 275.0,
@@ -153,17 +153,23 @@ fn zen4_penalty(gap: u16, len: u64) -> f64 {
     }
 }
 
-/// Zen 4's penalty between pages of one colour, summed over the pages of a copy, in ns.
-fn coloured(gap: u16, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
-    let per_kib = match gap {
+/// Zen 4's penalty between two pages of one colour, in ns per KiB.
+pub(super) fn coloured_ns_per_kib(gap: u16) -> f64 {
+    match gap {
+        _ if gap.is_multiple_of(32) => 0.0,
         0x021..=0x03f => 90.0,
         0x041..=0x05f => 48.0,
         0x061..=0x07f => 37.0,
         0x081..=0x0ff => 25.0,
         0x101..=0x2ff => 13.0 * f64::from(0x300 - gap) / 512.0,
         _ => 0.0,
-    };
-    if per_kib == 0.0 || gap.is_multiple_of(32) {
+    }
+}
+
+/// The same summed over the pages of a copy, in ns.
+fn coloured(gap: u16, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
+    let per_kib = coloured_ns_per_kib(gap);
+    if per_kib == 0.0 {
         return 0.0;
     }
     if len >= 1 << 20 {
@@ -187,7 +193,7 @@ fn intel_factor(gap: u16) -> f64 {
 }
 
 /// SplitMix64's finaliser: a hash of a page's number.
-fn mix(seed: u64, page: u64) -> u64 {
+pub(super) fn mix(seed: u64, page: u64) -> u64 {
     let mut z = seed.wrapping_add(page.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -4,7 +4,9 @@
 //! [`Machine`], real or simulated. It may use `path`, `allocator`, `sys` and the report's types; it
 //! judges nothing: what to sample next is asked by `judge` and passed in by `commands`.
 
+pub mod colours;
 pub mod disturbance;
+pub mod evidence;
 pub mod grid;
 mod machine;
 mod offsets;

@@ -1,5 +1,6 @@
 //! `fsprobe sweep`: the page-offset throughput matrix of copy paths, its slow bands flagged to the byte.
 
+mod colours;
 mod output;
 mod record;
 mod setup;
@@ -27,6 +28,7 @@ pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
     let mut watch = Watch::new(args).map_err(Failure::line)?;
     let destination = Destination::choose(args)?;
     let (mut report, stop) = match &args.simulate {
+        _ if args.colours => colours::run(args, &mut watch)?,
         Some(model) => simulated::run(args, model, &mut watch)?,
         None => setup::run(args, &mut watch).map(|(report, stop, _)| (report, stop))?,
     };

@@ -170,6 +170,7 @@ fn resolved(args: &SweepArgs, asked: &Asked) -> Options {
         first_touch: args.first_touch,
         affected_at: args.affected_at,
         simulate: args.simulate.clone(),
+        colours: args.colours,
     }
 }
 
@@ -250,7 +251,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
 }
 
 /// Pins to the CPU asked for, or to the last one allowed: the first ones serve most interrupts.
-fn pin(wanted: Option<u32>) -> Result<u32, Failure> {
+pub fn pin(wanted: Option<u32>) -> Result<u32, Failure> {
     let allowed =
         sys::cpu::allowed().map_err(|e| Failure::line(format!("cannot tell the CPUs allowed: {e}")))?;
     let cpu = match wanted {
@@ -290,7 +291,7 @@ fn known(fact: Fact<bool>) -> Option<bool> {
 }
 
 /// The machine's facts, with the CPU that was chosen.
-fn facts(cpu: u32) -> Host {
+pub fn facts(cpu: u32) -> Host {
     let mut host = host::gather(true);
     host::pin(&mut host, cpu);
     host
@@ -417,7 +418,8 @@ impl Clock for RealClock {
     }
 }
 
-fn note(noise: &mut Noise, seen: disturbance::Disturbance) {
+/// Takes what disturbed the run into the report.
+pub fn note(noise: &mut Noise, seen: disturbance::Disturbance) {
     noise.context_switches = seen.context_switches;
     noise.page_faults = seen.page_faults;
     noise.steal_ns = seen.steal_ns;

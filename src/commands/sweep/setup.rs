@@ -359,7 +359,7 @@ fn machine(
         other => other,
     }
     .map_err(Failure::line)?;
-    let mut paths = Vec::new();
+    let mut paths: Vec<Box<dyn CopyPath>> = Vec::new();
     let opener = Opener::new(source, asked.longest_without_file() as usize);
     for name in &asked.paths {
         match opener.open(*name) {
@@ -368,7 +368,7 @@ fn machine(
         }
     }
     asked.allocators.retain(|a| pools.iter().any(|p| p.allocator() == *a));
-    asked.paths.retain(|p| paths.iter().any(|path: &Box<dyn CopyPath>| path.name() == *p));
+    asked.paths.retain(|p| paths.iter().any(|path| path.name() == *p));
     if asked.allocators.is_empty() || asked.paths.is_empty() {
         let reasons: Vec<String> = skipped.iter().map(|s| s.reason.clone()).collect();
         return Err(Failure::line(format!("nothing is left to measure: {}", reasons.join("; "))));

@@ -6,7 +6,8 @@ use clap::Parser;
 use common::{Place, assert_fails, report, stderr, stdout, text};
 use fsprobe::cli::{Cli, Verb};
 use fsprobe::commands::sweep::simulated_with;
-use fsprobe::report::{Axis, Band, Depth, PathName, Phase, Report, Scan, State, distance};
+use fsprobe::path::{Opener, Source};
+use fsprobe::report::{Axis, Band, CellSpec, Depth, PathName, Phase, Report, Scan, State, distance};
 use fsprobe::simulate::Model;
 use std::collections::BTreeSet;
 
@@ -54,6 +55,22 @@ fn every_path_yields_sound_cells_or_says_why_not() {
     let paths: BTreeSet<PathName> = report.cells.iter().map(|c| c.path).collect();
     assert!(paths.len() > 10, "{paths:?}");
     assert!(stdout(&output).contains("Copy paths, each with its deepest band"), "{}", stdout(&output));
+}
+
+#[test]
+fn the_table_of_what_paths_can_have_agrees_with_the_paths() {
+    let source = Source::own(1 << 20).unwrap();
+    let opener = Opener::new(&source, 65536);
+    for path in PathName::ALL.iter().filter_map(|&name| opener.open(name).ok()) {
+        let name = path.name();
+        for (dst, src) in [(0, 0), (7, 0), (0, 7), (7, 7), (0x1000, 7), (7, 0x1000)] {
+            for len in [128, 4096] {
+                let cell = CellSpec { path: name, allocator: None, len, dst, src, reference: false };
+                let told = name.takes(dst, src) && len >= name.shortest();
+                assert_eq!(path.can(&cell).is_ok(), told, "{cell:?}");
+            }
+        }
+    }
 }
 
 #[test]

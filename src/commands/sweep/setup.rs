@@ -361,7 +361,7 @@ fn machine(
         other => other,
     }
     .map_err(Failure::line)?;
-    let mut paths = Vec::new();
+    let mut paths: Vec<Box<dyn CopyPath>> = Vec::new();
     let opener = Opener::new(source, asked.longest_without_file() as usize);
     for name in &asked.paths {
         match opener.open(*name) {

@@ -7,7 +7,7 @@ use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
 use crate::host;
 use crate::judge;
-use crate::path::{Opener, Source};
+use crate::path::{CopyPath, Opener, Source};
 use crate::report::{
     Allocator, Fact, Host, Noise, Options, PathName, Placement, Report, RunInfo, Schema, Skipped, Tool,
     Verdict,

@@ -138,7 +138,7 @@ pub struct Noise {
     pub lost: u64,
 }
 
-/// A noise floor: A/A pairs of this group differ by at most this factor, but for one in twenty.
+/// A noise floor: A/A pairs of this group differ by at most this factor, but for one in eight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// The copy path.

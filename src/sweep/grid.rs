@@ -27,7 +27,7 @@ const FINE_REFERENCES: u16 = 64;
 const COARSE_REFERENCES: u16 = 16;
 
 /// A/A pairs a (path, allocator, length).
-const CONTROLS: usize = 8;
+const CONTROLS: usize = 16;
 
 /// So many paths are sampled in one run, and swept over both sides.
 const FEW_PATHS: usize = 3;

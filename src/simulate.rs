@@ -21,6 +21,7 @@ use noise::Noise;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Start pages of a simulated pool.
@@ -33,12 +34,30 @@ pub struct Model {
     pub name: String,
     /// What copies cost on it.
     pub cost: Cost,
+    /// Paths that cost something else.
+    pub by_path: BTreeMap<PathName, Cost>,
     /// Whether it has the noise of a busy machine.
     pub noisy: bool,
 }
 
+/// Paths on which the kernel copies.
+const KERNEL: [PathName; 12] = [
+    PathName::Read,
+    PathName::Pread,
+    PathName::Readv,
+    PathName::Preadv,
+    PathName::Write,
+    PathName::Pwrite,
+    PathName::PipeRead,
+    PathName::PipeWrite,
+    PathName::SocketRead,
+    PathName::SocketWrite,
+    PathName::ProcessVmRead,
+    PathName::IoUringRead,
+];
+
 /// The models by name, with a line on where each comes from.
-pub const MODELS: [(&str, &str); 5] = [
+pub const MODELS: [(&str, &str); 10] = [
     ("zen3", "published, not measured by us: apache/opendal#3665, one band 0x991..0x00f by distance at 2.8x"),
     (
         "zen4",
@@ -47,6 +66,11 @@ pub const MODELS: [(&str, &str); 5] = [
     ("zen5", "published (LKML, 2025-03): +20 clocks at distance 1..63 on 40 + len/64 clocks"),
     ("intel", "published (N. Goldstein, Tiger Lake): distance 1..511 at 1.3x to 1.9x"),
     ("clean", "no anomaly, with the usual cost of misalignment"),
+    ("zen4-cleared", "zen4, its kernel booted with clearcpuid=fsrm,erms: it runs rep movsq"),
+    ("zen4-masked", "zen4 whose hypervisor masks ERMS and FSRM; kernel and libc run rep movsb all the same"),
+    ("zen4-fixed-glibc", "zen4 with a glibc that never runs rep movsb on AMD"),
+    ("zen4-short", "invented: rep movsb 2.5x slower at 4 KiB and below only"),
+    ("zen3-contradiction", "published for Zen 3: distance 0 slow for read, not for rep movsb"),
 ];
 
 impl Model {
@@ -62,15 +86,45 @@ impl Model {
             "zen5" => Cost::zen5(),
             "intel" => Cost::intel(),
             "clean" => Cost::clean(),
+            "zen4-cleared" | "zen4-masked" | "zen4-fixed-glibc" => Cost::zen4(),
+            "zen4-short" => Cost::short(),
+            "zen3-contradiction" => Cost::banded(0x001, 0x00f),
             _ => return None,
         };
-        Some(Model { name: name.into(), cost, noisy })
+        let mut model = Model { name: name.into(), cost, by_path: BTreeMap::new(), noisy };
+        match base {
+            "zen4-cleared" => model.every(&KERNEL, &Cost::movsq()),
+            "zen4-fixed-glibc" => model.every(&[PathName::Memcpy, PathName::Mmap], &Cost::clean()),
+            "zen3-contradiction" => model.every(&KERNEL, &Cost::banded(0x000, 0x00f)),
+            _ => {}
+        }
+        Some(model)
+    }
+
+    fn every(&mut self, paths: &[PathName], cost: &Cost) {
+        self.by_path.extend(paths.iter().map(|path| (*path, cost.clone())));
+    }
+
+    /// What copies of a path cost: its own cost, else that of its routine on this machine.
+    fn cost_of(&self, path: PathName) -> Cost {
+        let cost = self.by_path.get(&path).unwrap_or(&self.cost).clone();
+        match path {
+            PathName::RepMovsb | PathName::Memcpy | PathName::Mmap => cost.without_call(),
+            PathName::RepMovsq if cost.slow == Slow::Zen4 => Cost::movsq().without_call(),
+            PathName::RepMovsq => cost.without_call(),
+            PathName::MovUnrolled | PathName::Avx2 | PathName::Avx512 | PathName::NonTemporal => {
+                Cost { slow: Slow::Nowhere, ..cost }.without_call()
+            }
+            PathName::Zero | PathName::Splice => Cost { slow: Slow::Nowhere, misaligned: false, ..cost },
+            _ => cost,
+        }
     }
 
     /// An otherwise clean machine with one band `from..=to` (circular) of `slowdown` on an axis.
     pub fn with_band(axis: Axis, from: u16, to: u16, slowdown: f64, noisy: bool) -> Model {
         let slow = Slow::Band { axis, from, to, slowdown };
-        Model { name: "custom".into(), cost: Cost { slow, ..Cost::clean() }, noisy }
+        let cost = Cost { slow, ..Cost::clean() };
+        Model { name: "custom".into(), cost, by_path: BTreeMap::new(), noisy }
     }
 
     /// The machine itself: the same seed gives the same samples.
@@ -82,7 +136,6 @@ impl Model {
         seed: u64,
     ) -> Machine {
         let state = Rc::new(RefCell::new(State {
-            cost: self.cost.clone(),
             noise: Noise::new(self.noisy, Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x006e_6f69_7365)),
             frames: seed,
         }));
@@ -90,7 +143,10 @@ impl Model {
             pools: allocators.iter().map(|a| Box::new(SimulatedPool(*a)) as Box<dyn Pool>).collect(),
             paths: paths
                 .iter()
-                .map(|p| Box::new(SimulatedPath { name: *p, state: state.clone() }) as Box<dyn CopyPath>)
+                .map(|p| {
+                    let (cost, state) = (self.cost_of(*p), state.clone());
+                    Box::new(SimulatedPath { name: *p, cost, state }) as Box<dyn CopyPath>
+                })
                 .collect(),
             clock: Box::new(SimulatedClock(state)),
             source_size,
@@ -111,7 +167,6 @@ impl Model {
 
 /// What the parts of one simulated machine share.
 struct State {
-    cost: Cost,
     noise: Noise,
     /// Seeds the page frames' colours.
     frames: u64,
@@ -139,6 +194,7 @@ impl Pool for SimulatedPool {
 
 struct SimulatedPath {
     name: PathName,
+    cost: Cost,
     state: Rc<RefCell<State>>,
 }
 
@@ -149,7 +205,7 @@ impl CopyPath for SimulatedPath {
 
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
         let state = &mut *self.state.borrow_mut();
-        let one = state.cost.copy_ns(copy.to, copy.from, copy.len as u64, state.frames);
+        let one = self.cost.copy_ns(copy.to, copy.from, copy.len as u64, state.frames);
         Ok(state.noise.disturb(one * f64::from(copy.repeat)).round().max(1.0) as u64)
     }
 }

@@ -4,9 +4,11 @@
 //! it imports nothing but the report's types. So any report can be judged again by newer rules.
 
 mod axis;
+mod causes;
 mod decide;
 mod edges;
 mod noise;
+mod profile;
 mod questions;
 mod screen;
 mod series;
@@ -14,6 +16,7 @@ mod signature;
 mod state;
 mod stats;
 
+pub use profile::{Profile, Routine, profiles};
 pub use questions::{Questions, questions};
 
 use crate::report::{Axis, Band, Depth, Floor, PathVerdict, Report, Scan, State, Verdict};
@@ -48,7 +51,9 @@ pub fn judge(report: &Report) -> Judgement {
     let floors = noise::floors(report, screened.iter().map(|s| (&s.series, &s.screened)));
     let bands = bands(&findings, &rulings, affected_at);
     let paths: Vec<PathVerdict> = paths(&screened, bands, &floors, affected_at);
-    Judgement { verdict: state::sum_up(report, paths, &floors), floors }
+    let mut verdict = state::sum_up(report, paths, &floors);
+    verdict.causes = causes::causes(report, &verdict);
+    Judgement { verdict, floors }
 }
 
 /// A series with its screen; for a plane, along the axis that explains it.

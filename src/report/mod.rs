@@ -10,6 +10,7 @@ mod file;
 mod host;
 mod options;
 mod printable;
+mod remedy;
 mod verdict;
 mod words;
 
@@ -18,6 +19,7 @@ pub use file::{LoadError, SaveError, load, parse, save, to_json};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};
 pub use printable::printable;
+pub use remedy::{AtLength, Remedy};
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, offset_of};
 
@@ -57,7 +59,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// Settings tried, with their effect (`check --remedies`).
     #[serde(default)]
-    pub remedies: Vec<Value>,
+    pub remedies: Vec<Remedy>,
     /// Page colours, where measured.
     #[serde(default)]
     pub colours: Option<Value>,

@@ -7,6 +7,7 @@ mod simulated;
 mod watch;
 
 pub use record::{Budget, Cost, record};
+pub(super) use setup::{RealClock, fresh_report, note, pin, seed_from_clock};
 pub use simulated::simulated;
 
 use super::{Failure, Outcome};

@@ -117,7 +117,8 @@ fn unique<T: Copy + PartialEq>(words: &[T]) -> Vec<T> {
     once
 }
 
-fn seed_from_clock() -> u64 {
+/// A seed that no two runs share.
+pub fn seed_from_clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // 53 bits: exact in every JSON reader
     (now.as_nanos() as u64) & ((1 << 53) - 1)
@@ -218,7 +219,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
 }
 
 /// Pins to the CPU asked for, or to the last one allowed: the first ones serve most interrupts.
-fn pin(wanted: Option<u32>) -> Result<u32, Failure> {
+pub fn pin(wanted: Option<u32>) -> Result<u32, Failure> {
     let allowed =
         sys::cpu::allowed().map_err(|e| Failure::line(format!("cannot tell the CPUs allowed: {e}")))?;
     let cpu = match wanted {
@@ -372,7 +373,8 @@ fn notes(pools: &[Box<dyn Pool>]) -> Vec<String> {
     pools.iter().filter_map(|pool| Some(format!("{}: {}", pool.allocator(), pool.note()?))).collect()
 }
 
-struct RealClock;
+/// The machine's own clock.
+pub struct RealClock;
 
 impl Clock for RealClock {
     fn precision_ns(&self) -> u64 {
@@ -384,7 +386,8 @@ impl Clock for RealClock {
     }
 }
 
-fn note(noise: &mut Noise, seen: disturbance::Disturbance) {
+/// Notes what disturbed a run.
+pub fn note(noise: &mut Noise, seen: disturbance::Disturbance) {
     noise.context_switches = seen.context_switches;
     noise.page_faults = seen.page_faults;
     noise.steal_ns = seen.steal_ns;

@@ -17,7 +17,7 @@ mod state;
 mod stats;
 
 pub use profile::{Profile, Routine, profiles};
-pub use questions::{Questions, questions};
+pub use questions::{Detail, Questions, questions};
 
 use crate::report::{Axis, Band, Depth, Floor, PathVerdict, Report, Scan, State, Verdict};
 use decide::{Finding, Ruling};
@@ -151,7 +151,8 @@ fn long_tests(series: &Series<'_>, bands: &[&Finding]) -> Vec<Finding> {
 /// Bands by group, those seen by two sweeps once, and whether each is still open.
 fn bands(findings: &[Finding], rulings: &[Ruling], affected_at: f64) -> BTreeMap<Key, Vec<(Band, Ruling)>> {
     let mut bands: BTreeMap<Key, Vec<(Band, Ruling)>> = BTreeMap::new();
-    for (finding, ruling) in findings.iter().zip(rulings).filter(|(_, r)| **r != Ruling::Refuted) {
+    let stands = |(f, r): &(&Finding, &Ruling)| **r != Ruling::Refuted && !f.is_page_crossing();
+    for (finding, ruling) in findings.iter().zip(rulings).filter(stands) {
         let band = finding.band(*ruling, affected_at);
         // nobody is helped by a mild band that may be none
         if band.depth == Depth::Mild && !band.confirmed && *ruling != Ruling::Open {

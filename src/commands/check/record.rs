@@ -25,7 +25,7 @@ pub fn record(
         }
     }
     for _ in 0..MOST_QUESTIONS {
-        let Some(questions) = judge::questions(recorder.report) else { break };
+        let Some(questions) = judge::questions(recorder.report, judge::Detail::BRIEF) else { break };
         let label = match questions.phase {
             Phase::Screen => "closing gaps",
             Phase::Confirm => "confirming on fresh rounds",

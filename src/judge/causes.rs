@@ -61,7 +61,9 @@ impl Seen<'_> {
     fn cpu(&self) -> Option<Cause> {
         let cpu = &self.host.cpu;
         let [erms, fsrm] = [cpu.features.erms, cpu.features.fsrm];
-        let name = cpu.microarchitecture.clone().unwrap_or_else(|| "a CPU of unknown make".into());
+        let name = cpu.microarchitecture.clone().unwrap_or_else(|| {
+            format!("{} family {:#x}, model {:#x}", cpu.vendor, cpu.family, cpu.model)
+        });
         let published = is_published(cpu.vendor.as_str(), cpu.family);
         let expected = match (published, fsrm.cpuid) {
             (true, _) => "published as slow in rep movsb at some page offsets",

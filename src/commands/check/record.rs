@@ -63,7 +63,8 @@ impl Recorder<'_> {
 
     /// Drops cells that the machine cannot take, with the reason in the report.
     fn leave_out(&mut self, plan: &mut Plan) {
-        for cell in &plan.cells {
+        // a question's crossing cells that a path cannot have only leave its axis open
+        for cell in plan.cells.iter().filter(|_| plan.phase == Phase::Screen) {
             let Err(reason) = self.machine.check(cell) else { continue };
             let known = |s: &Skipped| s.path == cell.path;
             if !self.report.skipped.iter().any(known) {

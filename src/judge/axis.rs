@@ -28,9 +28,8 @@ pub fn crossing(
     let limit = stretch.level / 2.0;
     let mut pooled: [Vec<f64>; 4] = Default::default();
     let mut majorities = Vec::new();
-    let place = |spec: &CellSpec| {
-        part.cells.iter().position(|c| c.dst == Some(spec.dst) && c.src == Some(spec.src))
-    };
+    let place =
+        |spec: &CellSpec| part.cells.iter().position(|c| c.dst == Some(spec.dst) && c.src == Some(spec.src));
     for (b, c) in crossings(stretch, all) {
         let cells = crossed(key, shape, b, c);
         // a brief look crosses fewer pairs

@@ -61,16 +61,18 @@ impl Seen<'_> {
     fn cpu(&self) -> Option<Cause> {
         let cpu = &self.host.cpu;
         let [erms, fsrm] = [cpu.features.erms, cpu.features.fsrm];
-        let name = cpu.microarchitecture.clone().unwrap_or_else(|| {
-            format!("{} family {:#x}, model {:#x}", cpu.vendor, cpu.family, cpu.model)
-        });
+        let name = cpu
+            .microarchitecture
+            .clone()
+            .unwrap_or_else(|| format!("{} family {:#x}, model {:#x}", cpu.vendor, cpu.family, cpu.model));
         let published = is_published(cpu.vendor.as_str(), cpu.family);
         let expected = match (published, fsrm.cpuid) {
             (true, _) => "published as slow in rep movsb at some page offsets",
             (false, _) => "not published as slow by 2x or more",
         };
         let predicted = format!("{name}, {}: {expected}", bits(erms, fsrm));
-        let bands: Vec<String> = self.of(PathName::RepMovsb).filter_map(|p| deepest(p).map(|b| at(p, b))).collect();
+        let bands: Vec<String> =
+            self.of(PathName::RepMovsb).filter_map(|p| deepest(p).map(|b| at(p, b))).collect();
         let measured = match bands.is_empty() {
             false => format!("rep movsb is slow: {}", bands.join("; ")),
             true => "rep movsb is slow at no page offset: there is nothing to explain".into(),
@@ -107,15 +109,21 @@ impl Seen<'_> {
             return Some(Cause { layer: "kernel".into(), predicted, measured, contradiction: None });
         }
         let told: Vec<String> = measured.iter().map(|p| self.runs(p)).collect();
-        let doubts: Vec<String> =
-            self.zero(&measured).into_iter().chain(self.unlike(&measured)).chain(self.routine(&measured)).collect();
+        let doubts: Vec<String> = self
+            .zero(&measured)
+            .into_iter()
+            .chain(self.unlike(&measured))
+            .chain(self.routine(&measured))
+            .collect();
         let contradiction = (!doubts.is_empty()).then(|| doubts.join("; "));
         Some(Cause { layer: "kernel".into(), predicted, measured: told.join("; "), contradiction })
     }
 
     /// `read runs rep movsb (+275 ns/KiB)`.
     fn runs(&self, path: &PathVerdict) -> String {
-        let Some(profile) = self.profile(path.path, path.len) else { return format!("{} is not told", path.path) };
+        let Some(profile) = self.profile(path.path, path.len) else {
+            return format!("{} is not told", path.path);
+        };
         let cost = format!("{:+.0} ns/KiB at distance 0x001-0x00f", profile.near_ns_per_kib);
         match profile.routine {
             Routine::Movsb => format!("{} runs rep movsb ({cost})", path.path),
@@ -142,9 +150,8 @@ impl Seen<'_> {
     /// Paths whose deepest band differs from that of `rep movsb` in place or penalty.
     fn unlike(&self, paths: &[&PathVerdict]) -> Option<String> {
         let movsb = self.of(PathName::RepMovsb).find(|p| p.len == FINE).and_then(deepest)?;
-        let runs_it = |p: &&&PathVerdict| {
-            self.profile(p.path, p.len).is_some_and(|f| f.routine == Routine::Movsb)
-        };
+        let runs_it =
+            |p: &&&PathVerdict| self.profile(p.path, p.len).is_some_and(|f| f.routine == Routine::Movsb);
         let differs = |p: &&PathVerdict| -> Option<String> {
             let band = deepest(p)?;
             if (band.from, band.to) != (movsb.from, movsb.to) && !band.contains(0) {
@@ -161,7 +168,8 @@ impl Seen<'_> {
     /// A routine that is not the predicted one.
     fn routine(&self, paths: &[&PathVerdict]) -> Option<String> {
         let text = self.host.kernel.copy_routine.as_deref()?;
-        let words = [("rep movsb", Routine::Movsb), ("rep movsq", Routine::Movsq), ("unrolled", Routine::NoRep)];
+        let words =
+            [("rep movsb", Routine::Movsb), ("rep movsq", Routine::Movsq), ("unrolled", Routine::NoRep)];
         let (word, predicted) = words.into_iter().find(|(word, _)| text.contains(word))?;
         let told = |p: &&&PathVerdict| {
             let routine = self.profile(p.path, p.len).map_or(Routine::Untold, |f| f.routine);
@@ -198,7 +206,9 @@ impl Seen<'_> {
             // where rep movsb is fast at this length, either routine would be
             let tells = self.profile(PathName::RepMovsb, p.len).is_none_or(|f| f.near >= 2.0);
             let inside = window.as_ref().map(|w| w.contains(&p.len));
-            tells && p.state != State::Inconclusive && inside.is_some_and(|inside| inside != deepest(p).is_some())
+            tells
+                && p.state != State::Inconclusive
+                && inside.is_some_and(|inside| inside != deepest(p).is_some())
         };
         let contradiction = own.iter().find(doubt).map(|p| {
             let found = if deepest(p).is_some() { "is slow" } else { "is not slow" };
@@ -218,12 +228,17 @@ impl Seen<'_> {
         let stop = libc.rep_movsb_stop_threshold.or(libc.non_temporal_threshold);
         match (libc.rep_movsb_threshold, stop) {
             (Some(from), Some(stop)) if from < stop => {
-                let text = format!("{name} runs rep movsb from {} to {} B (thresholds in force)", from + 1, stop - 1);
+                let text = format!(
+                    "{name} runs rep movsb from {} to {} B (thresholds in force)",
+                    from + 1,
+                    stop - 1
+                );
                 (Some(from + 1..stop), text)
             }
-            (Some(from), Some(_)) => {
-                (Some(0..0), format!("{name} never runs rep movsb (its threshold of {from} B is past where it stops)"))
-            }
+            (Some(from), Some(_)) => (
+                Some(0..0),
+                format!("{name} never runs rep movsb (its threshold of {from} B is past where it stops)"),
+            ),
             _ => (None, format!("{name}: the thresholds of its memcpy are not known")),
         }
     }
@@ -248,7 +263,9 @@ fn at(path: &PathVerdict, band: &Band) -> String {
 fn bits(erms: Feature, fsrm: Feature) -> String {
     let word = |name: &str, bit: Feature| {
         let kernel = match bit.kernel {
-            Some(kernel) if kernel != bit.cpuid => format!(", {} by the kernel", if kernel { "set" } else { "cleared" }),
+            Some(kernel) if kernel != bit.cpuid => {
+                format!(", {} by the kernel", if kernel { "set" } else { "cleared" })
+            }
             _ => String::new(),
         };
         format!("{} {name}{kernel}", if bit.cpuid { "with" } else { "without" })

@@ -220,7 +220,9 @@ impl Finding {
     pub fn is_page_crossing(&self) -> bool {
         let page = u64::from(PAGE);
         let reaches = |offset: u16| u64::from(offset) + self.key.len > page && offset < PAGE;
-        self.key.len < page / 2 && self.axis != Some(Axis::Distance) && self.edges.iter().all(|e| reaches(e.at))
+        self.key.len < page / 2
+            && self.axis != Some(Axis::Distance)
+            && self.edges.iter().all(|e| reaches(e.at))
     }
 
     /// The band of the report's form, in its axis.
@@ -283,5 +285,32 @@ impl Placed {
                 Placed { from: edge(to), to: edge(from) }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Allocator, PathName};
+
+    fn finding(len: u64, from: u16, to: u16, axis: Option<Axis>) -> Finding {
+        let edge = |at| Edge { at, range: None };
+        Finding {
+            key: Key { path: PathName::RepMovsb, allocator: Some(Allocator::Pages), len },
+            shape: Shape::Line(Scan::Dst, 0),
+            edges: [edge(from), edge(to)],
+            axis,
+            trials: Trials { slow: vec![], penalty: vec![], samples: vec![], log_ns: f64::NAN },
+            testable: true,
+        }
+    }
+
+    #[test]
+    fn short_copies_that_reach_into_the_next_page_are_told_from_bands() {
+        let crosses = |len, from, to, axis| finding(len, from, to, axis).is_page_crossing();
+        assert!(crosses(128, 0xf81, 0xfff, Some(Axis::Dst)) && crosses(128, 0xf90, 0xff0, None));
+        assert!(!crosses(128, 0xf81, 0xfff, Some(Axis::Distance)), "a band by distance is one");
+        assert!(!crosses(128, 0xf80, 0xfff, Some(Axis::Dst)) && !crosses(128, 0xf81, 0x000, Some(Axis::Dst)));
+        assert!(!crosses(4096, 0x001, 0x00f, Some(Axis::Dst)), "such copies always do");
     }
 }

@@ -17,7 +17,7 @@ mod state;
 mod stats;
 
 pub use profile::{Profile, Routine, profiles};
-pub use questions::{Detail, Questions, questions};
+pub use questions::{Detail, Questions, questions, questions_in};
 
 use crate::report::{Axis, Band, Depth, Floor, PathVerdict, Report, Scan, State, Verdict};
 use decide::{Finding, Ruling};

@@ -134,3 +134,32 @@ fn routine(profile: &Profile, movsb: Option<&Profile>) -> Routine {
         Routine::Another
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(near: f64, next: f64, near_ns: f64, next_ns: f64) -> Profile {
+        Profile {
+            path: PathName::Read,
+            len: 65536,
+            at_zero: None,
+            near,
+            next,
+            near_ns_per_kib: near_ns,
+            next_ns_per_kib: next_ns,
+            routine: Routine::Untold,
+        }
+    }
+
+    #[test]
+    fn routines_are_told_by_level_and_width() {
+        let movsb = shown(16.0, 1.2, 273.0, 6.0);
+        let told = |profile| routine(&profile, Some(&movsb));
+        assert_eq!(told(shown(7.2, 1.1, 275.0, 6.0)), Routine::Movsb);
+        assert_eq!(told(shown(1.5, 1.5, 22.0, 24.0)), Routine::Movsq);
+        assert_eq!(told(shown(1.05, 1.03, 2.0, 1.0)), Routine::NoRep);
+        assert_eq!(told(shown(1.5, 1.0, 22.0, 0.0)), Routine::Another);
+        assert_eq!(routine(&movsb, None), Routine::Untold, "nothing to compare with");
+    }
+}

@@ -57,8 +57,13 @@ pub struct Asked<'a> {
     pub tested: Vec<Stretch>,
 }
 
+/// What a report leaves open, or none, looked at as closely as a sweep does.
+pub fn questions(report: &Report) -> Option<Questions> {
+    questions_in(report, Detail::WHOLE)
+}
+
 /// What a report leaves open, or none.
-pub fn questions(report: &Report, detail: Detail) -> Option<Questions> {
+pub fn questions_in(report: &Report, detail: Detail) -> Option<Questions> {
     let confirmed = report.runs.iter().any(|run| run.phase == Phase::Confirm);
     let asked = if confirmed { vec![] } else { asked(report) };
     gaps(report, &asked, detail).or_else(|| decisions(&asked, detail))
@@ -99,7 +104,8 @@ fn gaps(report: &Report, asked: &[Asked<'_>], detail: Detail) -> Option<Question
         }
         let place = placer(one.series.key, one.series.shape);
         cells.extend(missing.into_iter().map(|offset| place(offset, false)));
-        cells.extend(references(&one.tested, detail.references).into_iter().map(|offset| place(offset, true)));
+        cells
+            .extend(references(&one.tested, detail.references).into_iter().map(|offset| place(offset, true)));
         rounds = rounds.max(report.runs[one.series.parts[0].run].rounds);
     }
     let cells = unique(cells);
@@ -126,7 +132,9 @@ fn decisions(asked: &[Asked<'_>], detail: Detail) -> Option<Questions> {
             }
         }
         if !one.tested.is_empty() {
-            cells.extend(references(&one.tested, detail.references).into_iter().map(|offset| place(offset, true)));
+            cells.extend(
+                references(&one.tested, detail.references).into_iter().map(|offset| place(offset, true)),
+            );
         }
     }
     let rounds = stats::rounds_to_confirm(tests);
@@ -157,8 +165,9 @@ fn placer(key: Key, shape: Shape) -> impl Fn(u16, bool) -> CellSpec {
 
 /// Offsets that fresh rounds look at: around both edges, and spread over the inside.
 fn looked_at(stretch: &Stretch, detail: Detail) -> BTreeSet<u16> {
-    let around =
-        |edge: u16| (0..=2 * detail.window).map(move |step| edge.wrapping_sub(detail.window).wrapping_add(step) % PAGE);
+    let around = |edge: u16| {
+        (0..=2 * detail.window).map(move |step| edge.wrapping_sub(detail.window).wrapping_add(step) % PAGE)
+    };
     let step = stretch.offsets.len().div_ceil(detail.inside).max(1);
     let inside = stretch.offsets.iter().copied().step_by(step);
     around(stretch.from).chain(around(stretch.to)).chain(inside).collect()

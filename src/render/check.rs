@@ -272,8 +272,7 @@ fn placements(report: &Report, style: Style) -> String {
 }
 
 fn skipped(report: &Report, style: Style) -> String {
-    let line = |s: &crate::report::Skipped| {
-        paragraph("not measured: ", &printable(&s.reason, LONGEST), style.width)
-    };
+    let line =
+        |s: &crate::report::Skipped| paragraph("not measured: ", &printable(&s.reason, LONGEST), style.width);
     report.skipped.iter().map(line).collect()
 }

@@ -26,8 +26,11 @@ pub fn host_of(model: &str) -> Host {
     let thresholds = thresholds(base);
     let known = id.vendor != "unknown";
     let is_told = |field: &&str| thresholds.is_none() || !TOLD.contains(field);
-    let unknown: Unknowns =
-        unknown_fields(known).into_iter().filter(is_told).map(|field| (field.into(), "not modelled".into())).collect();
+    let unknown: Unknowns = unknown_fields(known)
+        .into_iter()
+        .filter(is_told)
+        .map(|field| (field.into(), "not modelled".into()))
+        .collect();
     let (family, number, stepping) = decode(id.signature);
     Host {
         simulated: Simulated::by(model),
@@ -98,8 +101,12 @@ fn thresholds(model: &str) -> Option<(&'static str, u64, u64)> {
 /// The CPU that each model is a model of.
 fn identity(model: &str) -> Identity {
     let (vendor, brand, signature, microarchitecture, has_fsrm, l2, l3) = match model {
-        "zen3" | "zen3-contradiction" => ("AuthenticAMD", "AMD Ryzen 9 5950X", 0x00a2_0f10, "Zen 3", true, 512 << 10, 32 << 20),
-        "zen4" | "zen4-cleared" | "zen4-masked" | "zen4-fixed-glibc" | "zen4-short" => ("AuthenticAMD", "AMD EPYC 9004 series", 0x00a1_0f11, "Zen 4", true, 1 << 20, 32 << 20),
+        "zen3" | "zen3-contradiction" => {
+            ("AuthenticAMD", "AMD Ryzen 9 5950X", 0x00a2_0f10, "Zen 3", true, 512 << 10, 32 << 20)
+        }
+        "zen4" | "zen4-cleared" | "zen4-masked" | "zen4-fixed-glibc" | "zen4-short" => {
+            ("AuthenticAMD", "AMD EPYC 9004 series", 0x00a1_0f11, "Zen 4", true, 1 << 20, 32 << 20)
+        }
         "zen5" => ("AuthenticAMD", "AMD Ryzen 9 9950X", 0x00b4_0f40, "Zen 5", true, 1 << 20, 32 << 20),
         "intel" => (
             "GenuineIntel",

@@ -2,13 +2,17 @@
 
 use super::plan::{self, Group};
 use crate::judge;
-use crate::report::{Phase, Report, Skipped};
+use crate::report::{PathVerdict, Phase, Report, Skipped, State};
 use crate::sweep::{Machine, Plan, Stop, Watcher, sample};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Times that `judge` may ask: for gaps, then for decisions.
 const MOST_QUESTIONS: usize = 3;
+
+/// Times that groups too noisy for an answer are looked at again, with so many times the rounds.
+const MOST_LOOKS: usize = 2;
+const MORE_ROUNDS: u32 = 3;
 
 /// Samples the groups into the report, until everything is decided or the run is stopped.
 pub fn record(
@@ -25,7 +29,7 @@ pub fn record(
         }
     }
     for _ in 0..MOST_QUESTIONS {
-        let Some(questions) = judge::questions(recorder.report, judge::Detail::BRIEF) else { break };
+        let Some(questions) = judge::questions_in(recorder.report, judge::Detail::BRIEF) else { break };
         let label = match questions.phase {
             Phase::Screen => "closing gaps",
             Phase::Confirm => "confirming on fresh rounds",
@@ -36,7 +40,24 @@ pub fn record(
             return Some(stop);
         }
     }
+    for _ in 0..MOST_LOOKS {
+        for group in blind(recorder.report) {
+            let again = plan::screen(group);
+            let plan = Plan { rounds: again.rounds * MORE_ROUNDS, ..again };
+            if let Some(stop) = recorder.take(plan) {
+                return Some(stop);
+            }
+        }
+    }
     None
+}
+
+/// Groups whose noise would have hidden a band, where that is what the answer hangs on.
+fn blind(report: &Report) -> Vec<Group> {
+    let verdict = judge::judge(report).verdict;
+    let is_blind = |p: &&PathVerdict| p.state == State::Inconclusive && p.bands.is_empty();
+    let groups = verdict.paths.iter().filter(is_blind).map(|p| (p.path, p.len));
+    groups.filter(|_| verdict.paths.iter().all(|p| p.state != State::Affected)).collect()
 }
 
 struct Recorder<'a> {
@@ -53,8 +74,7 @@ impl Recorder<'_> {
         if plan.cells.is_empty() {
             return None;
         }
-        let sampled =
-            sample(self.machine, &plan, self.report.runs.len(), &mut self.random, self.watcher);
+        let sampled = sample(self.machine, &plan, self.report.runs.len(), &mut self.random, self.watcher);
         self.report.runs.push(sampled.run);
         self.report.cells.extend(sampled.cells);
         self.report.noise.controls.extend(sampled.controls);

@@ -80,7 +80,8 @@ fn tunables(
     let child = child(report, words);
     let after = |len| child.as_ref().ok().and_then(|c| c.near(len));
     let before = |len| near(PathName::Memcpy, len);
-    let told = child.as_ref().ok().zip(asked).and_then(|(c, asked)| Some(c.host.libc.rep_movsb_threshold? == asked));
+    let told =
+        child.as_ref().ok().zip(asked).and_then(|(c, asked)| Some(c.host.libc.rep_movsb_threshold? == asked));
     let seen = |len| before(len).zip(after(len)).filter(|(b, _)| *b >= WORTH).map(|(b, a)| a < b / 2.0);
     Remedy {
         setting: format!("{VARIABLE}={words}"),

@@ -49,7 +49,7 @@ pub fn record(
         recorder.take(plan);
     }
     for _ in 0..MOST_QUESTIONS {
-        let Some(questions) = judge::questions(recorder.report, judge::Detail::WHOLE).filter(|_| recorder.stop.is_none()) else {
+        let Some(questions) = judge::questions(recorder.report).filter(|_| recorder.stop.is_none()) else {
             break;
         };
         let label = match questions.phase {

@@ -4,6 +4,7 @@ use crate::report::{Allocator, PathName, UnknownWord};
 use crate::sweep::{Length, Offsets};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Finds and explains the page-offset anomaly of `rep movsb` copies on AMD Zen CPUs.
 #[derive(Debug, Parser)]
@@ -13,7 +14,6 @@ use std::path::PathBuf;
     about = "Does this machine copy memory slowly at some page offsets? Where exactly, and why?",
     after_help = "Start with:  fsprobe sweep --file /tmp/64M\n\
         Exit codes: 0 done, 2 a usage or run-time error (one line on stderr), 130 interrupted with what was measured saved.",
-    disable_help_subcommand = true,
     max_term_width = 100
 )]
 pub struct Cli {
@@ -27,7 +27,7 @@ pub struct Cli {
 pub enum Verb {
     /// Diagnose: the verdict in a blink, per copy path, with cause and remedies
     Check(CheckArgs),
-    /// Diagnose: the page-offset throughput matrix of read(2), its slow bands flagged to the byte
+    /// Diagnose: the page-offset throughput matrix of copy paths, its slow bands flagged to the byte
     Sweep(Box<SweepArgs>),
     /// Diagnose: what this machine is, and what of it decides the copy paths
     Cpu(CpuArgs),
@@ -46,7 +46,7 @@ pub enum Verb {
 pub struct CheckArgs {
     /// Copy paths, each at every length that tells anything, or `all` [default: rep-movsb, avx2, read,
     /// write, pipe-read and memcpy, each at the lengths that tell most]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = path_or_all)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub paths: Vec<PathChoice>,
     /// Try the remedies for real, in child processes, and show what each did
     #[arg(long)]
@@ -76,22 +76,6 @@ pub struct CheckArgs {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
-}
-
-/// A word of `check --paths`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PathChoice {
-    /// Every copy path.
-    All,
-    /// One of them.
-    One(PathName),
-}
-
-fn path_or_all(word: &str) -> Result<PathChoice, String> {
-    match word {
-        "all" => Ok(PathChoice::All),
-        word => word.parse().map(PathChoice::One).map_err(|error: UnknownWord| format!("{error}, or all")),
-    }
 }
 
 /// Options of `fsprobe cpu`.
@@ -138,37 +122,54 @@ pub enum Format {
         Examples:\n  \
         fsprobe sweep --file /tmp/64M                      the whole picture in under 20 seconds\n  \
         fsprobe sweep --len 64K --dst 0x0-0x40             a close look at the first offsets\n  \
-        fsprobe sweep --paths read,pread --output r.json   both calls, the report in r.json\n  \
+        fsprobe sweep --paths all --output r.json          every copy path, the report in r.json\n  \
+        fsprobe sweep --paths memcpy --len auto            at which lengths memcpy has a band\n  \
+        fsprobe sweep --len 4K --dst 0-0x3f --src 0-0x3f   a map of both sides\n  \
         fsprobe sweep --simulate zen4                      what an affected machine looks like"
 )]
 pub struct SweepArgs {
     /// The file to read; never opened for writing. Without it fsprobe makes a 64 MiB file of its own
     #[arg(long, value_name = "FILE", help_heading = "What to measure")]
     pub file: Option<PathBuf>,
-    /// Who places the buffers: glibc, jemalloc, mimalloc, or the control `pages` (mmap)
+    /// Who places the buffers: glibc, jemalloc, mimalloc, or the control `pages` (mmap) [default: the first
+    /// three for read and pread, the first of them for other paths]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to measure")]
+    pub allocators: Vec<Allocator>,
+    /// Copy paths, or `all`: read, pread, readv, preadv, write, pwrite, pipe-read, pipe-write, socket-read,
+    /// socket-write, process-vm-read, io-uring-read, mmap, memcpy, rep-movsb, rep-movsq, mov-unrolled, avx2,
+    /// avx512, non-temporal, and the controls splice (copies nothing) and zero (only clears)
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "glibc,jemalloc,mimalloc",
+        default_value = "read",
         help_heading = "What to measure"
     )]
-    pub allocators: Vec<Allocator>,
-    /// Copy paths: read, pread
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "read", value_parser = working_path, help_heading = "What to measure")]
-    pub paths: Vec<PathName>,
-    /// Destination page offsets
+    pub paths: Vec<PathChoice>,
+    /// Destination page offsets; without --src, all of them stand for the source's where a path writes
     #[arg(long, value_name = "OFFSETS", default_value = "0x0-0x1000", help_heading = "What to measure")]
     pub dst: Offsets,
     /// Source page offsets [default: 0x0, and one sweep of every src at dst 0x0]
     #[arg(long, value_name = "OFFSETS", help_heading = "What to measure")]
     pub src: Option<Offsets>,
-    /// Lengths of one copy [default: 64K at every offset; 128, 512, 4K and the whole file on coarser grids]
+    /// Lengths of one copy; `auto`, for paths in user space, finds those at which a band begins and ends
+    /// [default: 64K at every offset; 128, 512, 4K on coarser grids, and the whole file for read and pread].
+    /// From 1M on copies only test bands found at shorter lengths: with none shorter, 64K is added
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to measure")]
     pub len: Vec<Length>,
     /// How pages back the buffers
     #[arg(long, value_enum, default_value = "4k", help_heading = "What to measure")]
     pub pages: PageKind,
+    /// Find the page colours instead: the classes of page frames between which `rep movsb` is slow at mild
+    /// distances. With --paths rep-movsb
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "file", "allocators", "dst", "src", "len", "pages", "first_touch", "rounds", "affected_at", "exit_code",
+        ],
+        help_heading = "What to measure"
+    )]
+    pub colours: bool,
     /// Write each sample into fresh pages, so that page faults are part of it
     #[arg(long, help_heading = "What to measure")]
     pub first_touch: bool,
@@ -213,12 +214,35 @@ pub struct SweepArgs {
     pub quiet: bool,
 }
 
-/// A copy path that this version measures.
-fn working_path(word: &str) -> Result<PathName, String> {
-    const WORKING: [PathName; 2] = [PathName::Read, PathName::Pread];
-    WORKING.into_iter().find(|p| p.word() == word).ok_or_else(|| {
-        format!("unknown copy path '{word}' (known: {})", WORKING.map(PathName::word).join(", "))
-    })
+/// One word of `--paths`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathChoice {
+    /// Every path.
+    All,
+    /// This one.
+    One(PathName),
+}
+
+impl FromStr for PathChoice {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "all" => Ok(PathChoice::All),
+            word => word.parse().map(PathChoice::One).map_err(|e: UnknownWord| format!("{e}, or all")),
+        }
+    }
+}
+
+impl SweepArgs {
+    /// The copy paths asked for.
+    pub fn chosen_paths(&self) -> Vec<PathName> {
+        let of = |choice: &PathChoice| match choice {
+            PathChoice::All => PathName::ALL.to_vec(),
+            PathChoice::One(path) => vec![*path],
+        };
+        self.paths.iter().flat_map(of).collect()
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

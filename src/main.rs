@@ -3,6 +3,7 @@
 use clap::Parser;
 use clap::error::ErrorKind;
 use fsprobe::{cli, commands};
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -14,10 +15,15 @@ fn main() -> ExitCode {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("fsprobe: {failure}");
+            complain(&failure.to_string());
             ExitCode::from(2)
         }
     }
+}
+
+/// One line on stderr; where that is closed or full, the exit code has to do.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "fsprobe: {line}");
 }
 
 /// Help as it is; a usage error as one line with the tip that clap has for it.
@@ -37,7 +43,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             let first = paragraphs.next().unwrap_or_default();
             let tip =
                 paragraphs.find(|p| p.starts_with("tip:")).map(|tip| format!(" ({tip})")).unwrap_or_default();
-            eprintln!("fsprobe: {}{tip}", first.trim_start_matches("error: "));
+            complain(&format!("{}{tip}", first.trim_start_matches("error: ")));
             ExitCode::from(2)
         }
     }

@@ -4,6 +4,7 @@
 //! `--simulate` shows what such a machine looks like. Nothing here measures or judges; everything
 //! that shows a simulated result says so, since a report's `host.simulated` names the model.
 
+mod colours;
 mod cost;
 mod host;
 mod noise;
@@ -15,7 +16,7 @@ pub use replay::{ReplayError, replay};
 
 use crate::allocator::Pool;
 use crate::path::{Copy, CopyPath, PathError};
-use crate::report::{Allocator, Axis, PathName};
+use crate::report::{Allocator, Axis, CellSpec, PathName};
 use crate::sweep::{Clock, Machine};
 use noise::Noise;
 use rand::{RngExt, SeedableRng};
@@ -39,22 +40,6 @@ pub struct Model {
     /// Whether it has the noise of a busy machine.
     pub noisy: bool,
 }
-
-/// Paths on which the kernel copies.
-const KERNEL: [PathName; 12] = [
-    PathName::Read,
-    PathName::Pread,
-    PathName::Readv,
-    PathName::Preadv,
-    PathName::Write,
-    PathName::Pwrite,
-    PathName::PipeRead,
-    PathName::PipeWrite,
-    PathName::SocketRead,
-    PathName::SocketWrite,
-    PathName::ProcessVmRead,
-    PathName::IoUringRead,
-];
 
 /// The models by name, with a line on where each comes from.
 pub const MODELS: [(&str, &str); 10] = [
@@ -93,12 +78,18 @@ impl Model {
         };
         let mut model = Model { name: name.into(), cost, by_path: BTreeMap::new(), noisy };
         match base {
-            "zen4-cleared" => model.every(&KERNEL, &Cost::movsq()),
+            "zen4-cleared" => model.kernel(&Cost::movsq()),
             "zen4-fixed-glibc" => model.every(&[PathName::Memcpy, PathName::Mmap], &Cost::clean()),
-            "zen3-contradiction" => model.every(&KERNEL, &Cost::banded(0x000, 0x00f)),
+            "zen3-contradiction" => model.kernel(&Cost::banded(0x000, 0x00f)),
             _ => {}
         }
         Some(model)
+    }
+
+    fn kernel(&mut self, cost: &Cost) {
+        let paths: Vec<PathName> =
+            PathName::ALL.iter().copied().filter(|p| p.is_copied_by_kernel()).collect();
+        self.every(&paths, cost);
     }
 
     fn every(&mut self, paths: &[PathName], cost: &Cost) {
@@ -113,9 +104,9 @@ impl Model {
             PathName::RepMovsq if cost.slow == Slow::Zen4 => Cost::movsq().without_call(),
             PathName::RepMovsq => cost.without_call(),
             PathName::MovUnrolled | PathName::Avx2 | PathName::Avx512 | PathName::NonTemporal => {
-                Cost { slow: Slow::Nowhere, ..cost }.without_call()
+                cost.without_band().without_call()
             }
-            PathName::Zero | PathName::Splice => Cost { slow: Slow::Nowhere, misaligned: false, ..cost },
+            PathName::Zero | PathName::Splice => Cost { misaligned: false, ..cost.without_band() },
             _ => cost,
         }
     }
@@ -123,6 +114,13 @@ impl Model {
     /// An otherwise clean machine with one band `from..=to` (circular) of `slowdown` on an axis.
     pub fn with_band(axis: Axis, from: u16, to: u16, slowdown: f64, noisy: bool) -> Model {
         let slow = Slow::Band { axis, from, to, slowdown };
+        let cost = Cost { slow, ..Cost::clean() };
+        Model { name: "custom".into(), cost, by_path: BTreeMap::new(), noisy }
+    }
+
+    /// An otherwise clean machine with a band at distance 0x001..0x00f for some lengths only.
+    pub fn with_window(from_len: u64, to_len: u64, slowdown: f64, noisy: bool) -> Model {
+        let slow = Slow::Window { from_len, to_len, slowdown };
         let cost = Cost { slow, ..Cost::clean() };
         Model { name: "custom".into(), cost, by_path: BTreeMap::new(), noisy }
     }
@@ -201,6 +199,13 @@ struct SimulatedPath {
 impl CopyPath for SimulatedPath {
     fn name(&self) -> PathName {
         self.name
+    }
+
+    fn can(&self, cell: &CellSpec) -> Result<(), String> {
+        match self.name.takes(cell.dst, cell.src) && cell.len >= self.name.shortest() {
+            true => Ok(()),
+            false => Err(format!("{} cannot have these offsets or this length", self.name)),
+        }
     }
 
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {

@@ -2,7 +2,7 @@
 //! address, and nothing around them is touched.
 
 use fsprobe::allocator::{self, PageKind, Pool, PoolSpec};
-use fsprobe::path::{self, Copy, CopyPath, PathError, Source, Spot};
+use fsprobe::path::{Copy, CopyPath, Opener, PathError, Source, Spot};
 use fsprobe::report::{Allocator, PAGE, PathName, offset_of};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -18,7 +18,8 @@ const GUARD: u8 = 0x5c;
 /// The paths that read the file, as far as this machine has them.
 fn file_paths(source: &Source) -> Vec<Box<dyn CopyPath>> {
     let more = [PathName::IoUringRead, PathName::Mmap];
-    let open = |name| path::open(name, source).inspect_err(|reason| eprintln!("skipped: {reason}")).ok();
+    let opener = Opener::new(source, MAX_LEN);
+    let open = |name| opener.open(name).inspect_err(|reason| eprintln!("skipped: {reason}")).ok();
     CALLS.into_iter().chain(more).filter_map(open).collect()
 }
 
@@ -96,7 +97,7 @@ fn other_pages_and_first_touch_read_the_same_bytes() {
         (PageKind::Reserved, false),
     ] {
         for mut pool in pools(pages, first_touch) {
-            let mut path = path::open(PathName::Pread, &source).unwrap();
+            let mut path = Opener::new(&source, MAX_LEN).open(PathName::Pread).unwrap();
             let dst = pool.buffer(to.page, to.offset, MAX_LEN);
             path.sample(Copy { memory: &mut *dst, to, from, len: MAX_LEN, repeat: 2 }).unwrap();
             found.push(dst.to_vec());
@@ -119,7 +120,7 @@ fn a_sample_copies_as_often_as_asked_for() {
     let mut pool = pools(PageKind::Small, false).pop().unwrap();
     let spot = Spot { page: 0, offset: 0 };
     for name in CALLS {
-        let mut path = path::open(name, &source).unwrap();
+        let mut path = Opener::new(&source, MAX_LEN).open(name).unwrap();
         let mut read = |repeat| {
             let before = bytes_read()?;
             let ns = take(path.as_mut(), pool.as_mut(), spot, spot, MAX_LEN, repeat).unwrap();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, assert_fails, report, stderr, stdout, text};
+use common::{Place, assert_fails, report, stderr, stdout, text, wait_until_read};
 use fsprobe::report::{Allocator, PathName, Phase, Report};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,19 +21,6 @@ fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
 fn allocators() -> Vec<Allocator> {
     let glibc = cfg!(target_env = "gnu").then_some(Allocator::Glibc);
     glibc.into_iter().chain([Allocator::Jemalloc, Allocator::Mimalloc]).collect()
-}
-
-/// Waits until a sweep has read so many bytes: it is sampling then.
-fn wait_until_read(child: &std::process::Child, bytes: u64) {
-    let io = format!("/proc/{}/io", child.id());
-    let read = || {
-        let text = std::fs::read_to_string(&io).ok()?;
-        text.lines().find_map(|l| l.strip_prefix("rchar: "))?.parse::<u64>().ok()
-    };
-    let began = Instant::now();
-    while read().is_none_or(|r| r < bytes) && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// What holds for any report of any machine.

@@ -13,7 +13,7 @@ fn plain(report: &Report) -> String {
     sweep(report, Style::default())
 }
 
-fn all() -> [Report; 8] {
+fn all() -> [Report; 11] {
     [
         made::zen4(),
         made::clean(),
@@ -23,6 +23,9 @@ fn all() -> [Report; 8] {
         made::inconclusive(),
         made::short(),
         made::recorded(),
+        made::plane(),
+        made::many(),
+        made::lengths(),
     ]
 }
 
@@ -47,7 +50,8 @@ fn stripped(text: &str) -> String {
 
 #[test]
 fn golden_outputs() {
-    let [zen4, clean, zen3, zen5, interrupted, inconclusive, short, recorded] = all().map(|r| plain(&r));
+    let [zen4, clean, zen3, zen5, interrupted, inconclusive, short, recorded, plane, many, lengths] =
+        all().map(|r| plain(&r));
     expect_file!["golden/zen4.txt"].assert_eq(&zen4);
     expect_file!["golden/clean.txt"].assert_eq(&clean);
     expect_file!["golden/zen3.txt"].assert_eq(&zen3);
@@ -56,6 +60,9 @@ fn golden_outputs() {
     expect_file!["golden/inconclusive.txt"].assert_eq(&inconclusive);
     expect_file!["golden/short.txt"].assert_eq(&short);
     expect_file!["golden/recorded.txt"].assert_eq(&recorded);
+    expect_file!["golden/plane.txt"].assert_eq(&plane);
+    expect_file!["golden/many.txt"].assert_eq(&many);
+    expect_file!["golden/lengths.txt"].assert_eq(&lengths);
 }
 
 #[test]

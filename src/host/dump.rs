@@ -152,6 +152,11 @@ impl Dump {
             return Err(DumpError::NoRegisters);
         }
         let has = |leaf: u32| self.leaves.contains_key(&(leaf, 0));
+        let names = self.registers(0, 0);
+        let vendor = [names.ebx, names.edx, names.ecx].map(u32::to_le_bytes).concat();
+        if has(0) && !vendor.iter().all(|b| b.is_ascii_graphic() || *b == b' ') {
+            return Err(DumpError::Missing { leaf: 0, what: "with a vendor's name in it" });
+        }
         if !has(0) {
             return Err(DumpError::Missing { leaf: 0, what: "which names the vendor" });
         }

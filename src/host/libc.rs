@@ -159,11 +159,51 @@ fn mapped_at(maps: &str, base: u64) -> Option<String> {
     line.find('/').map(|at| line[at..].to_owned()).filter(|path| !path.ends_with(" (deleted)"))
 }
 
+/// Names of glibc 2.32 to 2.41's tunables that bear on copying or on where buffers land.
+fn bears(name: &str) -> bool {
+    const CPU: [&str; 9] = [
+        "hwcaps",
+        "x86_data_cache_size",
+        "x86_shared_cache_size",
+        "x86_non_temporal_threshold",
+        "x86_rep_movsb_threshold",
+        "x86_rep_stosb_threshold",
+        "x86_memset_non_temporal_threshold",
+        "prefer_map_32bit_exec",
+        "plt_rewrite",
+    ];
+    const MALLOC: [&str; 8] = [
+        "mmap_threshold",
+        "mmap_max",
+        "top_pad",
+        "trim_threshold",
+        "arena_max",
+        "tcache_count",
+        "tcache_max",
+        "hugetlb",
+    ];
+    name.strip_prefix("glibc.cpu.").is_some_and(|n| CPU.contains(&n))
+        || name.strip_prefix("glibc.malloc.").is_some_and(|n| MALLOC.contains(&n))
+}
+
+/// Whether a value is a number or a list of CPU features, and not somebody's text: reports are public.
+fn impersonal(value: &str) -> bool {
+    let number = |v: &str| {
+        let digits = v.strip_prefix("0x").unwrap_or(v);
+        !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit())
+    };
+    let feature = |v: &str| {
+        let name = v.trim_start_matches(['-', '+']);
+        name.len() <= 24 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    };
+    number(value) || value.split(',').all(feature)
+}
+
 /// The words of GLIBC_TUNABLES that bear on copying or on where buffers land.
 fn tunables(variable: &str) -> Vec<String> {
     variable
         .split(':')
-        .filter(|word| word.starts_with("glibc.cpu.") || word.starts_with("glibc.malloc."))
+        .filter(|word| word.split_once('=').is_some_and(|(name, value)| bears(name) && impersonal(value)))
         .map(Into::into)
         .collect()
 }

@@ -1,7 +1,7 @@
 //! Why: what CPU, kernel and libc are predicted to do by the facts, beside what their profiles show.
 //!
 //! Only what was measured on its own is explained: without `rep-movsb` no layer can be told from another,
-//! and a report of another verb has no causes.
+//! and a report without it has no causes.
 
 use super::profile::{Profile, Routine, profiles};
 use crate::report::{Band, Cause, Depth, Feature, Host, PathName, PathVerdict, Report, State, Verdict};
@@ -11,22 +11,6 @@ const FINE: u64 = 64 << 10;
 
 /// Penalties of one routine at one length agree within this share, or the report says which differ.
 const AGREE: f64 = 0.25;
-
-/// Paths on which the kernel copies.
-const KERNEL: [PathName; 12] = [
-    PathName::Read,
-    PathName::Pread,
-    PathName::Readv,
-    PathName::Preadv,
-    PathName::Write,
-    PathName::Pwrite,
-    PathName::PipeRead,
-    PathName::PipeWrite,
-    PathName::SocketRead,
-    PathName::SocketWrite,
-    PathName::ProcessVmRead,
-    PathName::IoUringRead,
-];
 
 /// The causes, one a layer that was measured.
 pub fn causes(report: &Report, verdict: &Verdict) -> Vec<Cause> {
@@ -95,7 +79,7 @@ impl Seen<'_> {
 
     fn kernel(&self) -> Option<Cause> {
         let measured: Vec<&PathVerdict> =
-            self.paths.iter().filter(|p| KERNEL.contains(&p.path) && p.len == FINE).collect();
+            self.paths.iter().filter(|p| p.path.is_copied_by_kernel() && p.len == FINE).collect();
         if measured.is_empty() {
             return None;
         }

@@ -2,11 +2,13 @@
 
 use super::axis;
 use super::edges::{Edge, Evidence, edges};
-use super::questions::{Asked, asked};
+use super::questions::{Asked, WINDOW, asked};
 use super::screen::{self, LEVELS, MILD, Screened, Stretch};
 use super::series::{self, Key, Part, Profile, Relative, Series, Shape};
 use super::stats;
 use crate::report::{Axis, Band, Cell, Depth, PAGE, Report, Scan};
+
+use std::collections::BTreeMap;
 
 /// A candidate's samples as one value a trial: a block of fresh rounds, or a pooled sample.
 pub struct Trials {
@@ -43,14 +45,20 @@ pub enum Ruling {
 }
 
 /// Findings of all series with a confirm phase.
-pub fn fresh(report: &Report) -> Vec<Finding> {
+///
+/// With them the references of the fresh rounds that were slow themselves, at offsets that no sweep had
+/// put forward: nothing was asked about these, so their groups cannot be called clean.
+pub fn fresh(report: &Report) -> (Vec<Finding>, BTreeMap<Key, u16>) {
     let mut findings = Vec::new();
+    let mut surprises = BTreeMap::new();
     for one in &asked(report) {
         let parts = series::confirms(report, one.series.key);
         let fresh: Vec<Fresh<'_>> = parts.iter().map(|part| Fresh::of(one, part)).collect();
         findings.extend(joined(one, &fresh).iter().map(|candidate| finding(one, candidate)));
+        let slow = fresh.iter().find_map(|f| f.surprise(one, report.run.options.affected_at));
+        surprises.extend(slow.map(|offset| (one.series.key, offset)));
     }
-    findings
+    (findings, surprises)
 }
 
 /// One run's fresh rounds against their references.
@@ -68,6 +76,15 @@ impl<'a> Fresh<'a> {
         let relative = part.relative(one.series.shape, 0.5, avoid);
         let profile = Profile::gather([(part, &relative)], place);
         Fresh { part, relative, profile }
+    }
+
+    /// A reference that is as slow as a deep band, clear of every candidate.
+    fn surprise(&self, one: &Asked<'_>, affected_at: f64) -> Option<u16> {
+        let place = screen::on_line(one.series.shape);
+        let references = self.part.cells.iter().filter(|c| c.reference).filter_map(|c| place(c));
+        let clear = |o: &u16| !one.tested.iter().any(|s| s.holds(*o, WINDOW));
+        let slow = |o: &u16| self.profile.at(*o).is_some_and(|p| p.level >= affected_at.ln());
+        references.filter(clear).find(slow)
     }
 
     /// The median log slowdown of the points inside a stretch.
@@ -214,17 +231,6 @@ pub fn rule(findings: &[&Finding], affected_at: f64) -> Vec<Ruling> {
 }
 
 impl Finding {
-    /// Whether it is what a short copy pays for reaching into the next page, whatever the distance: that
-    /// is misalignment, not a band. Seen with `rep movsb` of 128 B on an Intel server: 3.4x at dst
-    /// 0xf81..0xfff.
-    pub fn is_page_crossing(&self) -> bool {
-        let page = u64::from(PAGE);
-        let reaches = |offset: u16| u64::from(offset) + self.key.len > page && offset < PAGE;
-        self.key.len < page / 2
-            && self.axis != Some(Axis::Distance)
-            && self.edges.iter().all(|e| reaches(e.at))
-    }
-
     /// The band of the report's form, in its axis.
     pub fn band(&self, ruling: Ruling, affected_at: f64) -> Band {
         let (scan, fixed) = match self.shape {
@@ -285,32 +291,5 @@ impl Placed {
                 Placed { from: edge(to), to: edge(from) }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::{Allocator, PathName};
-
-    fn finding(len: u64, from: u16, to: u16, axis: Option<Axis>) -> Finding {
-        let edge = |at| Edge { at, range: None };
-        Finding {
-            key: Key { path: PathName::RepMovsb, allocator: Some(Allocator::Pages), len },
-            shape: Shape::Line(Scan::Dst, 0),
-            edges: [edge(from), edge(to)],
-            axis,
-            trials: Trials { slow: vec![], penalty: vec![], samples: vec![], log_ns: f64::NAN },
-            testable: true,
-        }
-    }
-
-    #[test]
-    fn short_copies_that_reach_into_the_next_page_are_told_from_bands() {
-        let crosses = |len, from, to, axis| finding(len, from, to, axis).is_page_crossing();
-        assert!(crosses(128, 0xf81, 0xfff, Some(Axis::Dst)) && crosses(128, 0xf90, 0xff0, None));
-        assert!(!crosses(128, 0xf81, 0xfff, Some(Axis::Distance)), "a band by distance is one");
-        assert!(!crosses(128, 0xf80, 0xfff, Some(Axis::Dst)) && !crosses(128, 0xf81, 0x000, Some(Axis::Dst)));
-        assert!(!crosses(4096, 0x001, 0x00f, Some(Axis::Dst)), "such copies always do");
     }
 }

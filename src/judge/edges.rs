@@ -18,7 +18,8 @@ pub struct Edge {
     pub range: Option<[u16; 2]>,
 }
 
-/// Samples by offset: fresh ones first, where there are any, else the screen's.
+/// Samples by offset: the screen's, and fresh ones where there are any. An edge needs both: it is no test
+/// of whether there is a band, and more samples leave less doubt about a single cell.
 pub struct Evidence<'a> {
     pub fresh: Option<&'a Profile>,
     pub screen: &'a Profile,
@@ -34,9 +35,11 @@ struct Side {
 impl Evidence<'_> {
     /// The share of an offset's samples on the band's side; none where it was not sampled.
     fn share(&self, offset: u16, side: Side) -> Option<f64> {
-        let point = self.fresh.and_then(|p| p.at(offset)).or_else(|| self.screen.at(offset))?;
-        let inside = point.logs.iter().filter(|l| (**l > side.limit) == side.above).count();
-        Some(inside as f64 / point.logs.len() as f64)
+        let points = [self.fresh.and_then(|p| p.at(offset)), self.screen.at(offset)];
+        let samples = || points.iter().flatten().flat_map(|p| &p.logs);
+        let inside = samples().filter(|l| (**l > side.limit) == side.above).count();
+        let all = samples().count();
+        (all > 0).then(|| inside as f64 / all as f64)
     }
 }
 

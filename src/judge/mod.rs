@@ -5,9 +5,11 @@
 
 mod axis;
 mod causes;
+pub mod colours;
 mod decide;
 mod edges;
 mod noise;
+mod page_crossing;
 mod profile;
 mod questions;
 mod screen;
@@ -15,15 +17,18 @@ mod series;
 mod signature;
 mod state;
 mod stats;
+mod windows;
 
 pub use profile::{Profile, Routine, profiles};
 pub use questions::{Detail, Questions, questions, questions_in};
+pub use windows::{LONGEST as LONGEST_SEARCHED, lengths};
 
-use crate::report::{Axis, Band, Depth, Floor, PathVerdict, Report, Scan, State, Verdict};
+use crate::report::{Axis, Band, Depth, Floor, PathVerdict, Report, State, Verdict};
 use decide::{Finding, Ruling};
 use questions::LONG;
 use screen::{Screened, Stretch};
 use series::{Key, Series, Shape};
+use state::Seen;
 use std::collections::BTreeMap;
 
 /// A report's verdict and the noise floors that it rests on.
@@ -39,7 +44,7 @@ pub struct Judgement {
 pub fn judge(report: &Report) -> Judgement {
     let affected_at = report.run.options.affected_at;
     let screened = screened(report, affected_at);
-    let fresh = decide::fresh(report);
+    let (fresh, surprises) = decide::fresh(report);
     let recorded: Vec<Finding> = screened.iter().flat_map(recorded).collect();
     let mut findings: Vec<Finding> = fresh.into_iter().chain(recorded).collect();
     let first: Vec<&Finding> = findings.iter().collect();
@@ -50,9 +55,14 @@ pub fn judge(report: &Report) -> Judgement {
     let rulings: Vec<Ruling> = rulings.into_iter().chain(long_rulings).collect();
     let floors = noise::floors(report, screened.iter().map(|s| (&s.series, &s.screened)));
     let bands = bands(&findings, &rulings, affected_at);
-    let paths: Vec<PathVerdict> = paths(&screened, bands, &floors, affected_at);
-    let mut verdict = state::sum_up(report, paths, &floors);
+    let crossings = crossings(&findings, &rulings);
+    let seen = seen(&screened, &surprises);
+    let paths: Vec<PathVerdict> = paths(&screened, bands, &crossings, &floors, &seen, affected_at);
+    let mut verdict = state::sum_up(report, paths, &floors, &seen);
     verdict.causes = causes::causes(report, &verdict);
+    if let Some(found) = windows::found(report) {
+        state::add_windows(&mut verdict, found);
+    }
     Judgement { verdict, floors }
 }
 
@@ -151,8 +161,8 @@ fn long_tests(series: &Series<'_>, bands: &[&Finding]) -> Vec<Finding> {
 /// Bands by group, those seen by two sweeps once, and whether each is still open.
 fn bands(findings: &[Finding], rulings: &[Ruling], affected_at: f64) -> BTreeMap<Key, Vec<(Band, Ruling)>> {
     let mut bands: BTreeMap<Key, Vec<(Band, Ruling)>> = BTreeMap::new();
-    let stands = |(f, r): &(&Finding, &Ruling)| **r != Ruling::Refuted && !f.is_page_crossing();
-    for (finding, ruling) in findings.iter().zip(rulings).filter(stands) {
+    let is_band = |(f, r): &(&Finding, &Ruling)| **r != Ruling::Refuted && !page_crossing::is_crossing(f);
+    for (finding, ruling) in findings.iter().zip(rulings).filter(is_band) {
         let band = finding.band(*ruling, affected_at);
         // nobody is helped by a mild band that may be none
         if band.depth == Depth::Mild && !band.confirmed && *ruling != Ruling::Open {
@@ -160,25 +170,57 @@ fn bands(findings: &[Finding], rulings: &[Ruling], affected_at: f64) -> BTreeMap
         }
         bands.entry(finding.key).or_default().push((band, *ruling));
     }
-    for of_key in bands.values_mut() {
-        let seen: Vec<Band> = of_key.iter().map(|(b, _)| b.clone()).filter(|b| b.scan == Scan::Dst).collect();
-        of_key.retain(|(band, _)| band.scan == Scan::Dst || !seen.iter().any(|other| same_band(other, band)));
+    for (key, of_key) in &mut bands {
+        let own = key.path.own_scan();
+        let seen: Vec<Band> = of_key.iter().map(|(b, _)| b.clone()).filter(|b| b.scan == own).collect();
+        of_key.retain(|(band, _)| band.scan == own || !seen.iter().any(|other| same_band(other, band)));
         of_key.sort_by_key(|(band, _)| (band.scan, band.from));
     }
     bands
 }
 
-/// Whether a band found by varying src is one that the dst sweep found already.
-fn same_band(dst: &Band, src: &Band) -> bool {
-    dst.axis == Some(Axis::Distance)
-        && src.axis == Some(Axis::Distance)
-        && (dst.contains(src.from) || src.contains(dst.from))
+/// What crossing a page costs at most, by group.
+fn crossings(findings: &[Finding], rulings: &[Ruling]) -> BTreeMap<Key, f64> {
+    let mut most: BTreeMap<Key, f64> = BTreeMap::new();
+    let crossing = |(f, r): &(&Finding, &Ruling)| **r != Ruling::Refuted && page_crossing::is_crossing(f);
+    for (finding, _) in findings.iter().zip(rulings).filter(crossing) {
+        let slowdown = stats::median_of(finding.trials.slow.iter().copied()).map_or(1.0, f64::exp);
+        let known = most.entry(finding.key).or_insert(slowdown);
+        *known = known.max(slowdown);
+    }
+    most
+}
+
+/// Whether a band found by varying the path's own side is one that the main sweep found already.
+fn same_band(main: &Band, other: &Band) -> bool {
+    main.axis == Some(Axis::Distance)
+        && other.axis == Some(Axis::Distance)
+        && (main.contains(other.from) || other.contains(main.from))
+}
+
+/// What each group's cells allow to be said, over its sweeps: the best covered one counts.
+fn seen(sweeps: &[Sweep<'_>], surprises: &BTreeMap<Key, u16>) -> BTreeMap<Key, Seen> {
+    let mut seen = BTreeMap::new();
+    for sweep in sweeps {
+        let key = sweep.series.key;
+        let covered = state::coverage(&sweep.screened);
+        let known = seen.entry(key).or_insert(covered);
+        if covered == Seen::Enough {
+            *known = covered;
+        }
+        if let Some(offset) = surprises.get(&key) {
+            *known = Seen::Surprise(*offset);
+        }
+    }
+    seen
 }
 
 fn paths(
     sweeps: &[Sweep<'_>],
     mut bands: BTreeMap<Key, Vec<(Band, Ruling)>>,
+    crossings: &BTreeMap<Key, f64>,
     floors: &[Floor],
+    seen: &BTreeMap<Key, Seen>,
     affected_at: f64,
 ) -> Vec<PathVerdict> {
     let mut by_key: BTreeMap<Key, Vec<&Sweep<'_>>> = BTreeMap::new();
@@ -187,8 +229,11 @@ fn paths(
     }
     let verdict = |(key, sweeps): (Key, Vec<&Sweep<'_>>)| {
         let bands = bands.remove(&key).unwrap_or_default();
-        let main =
-            sweeps.iter().find(|s| !matches!(s.series.shape, Shape::Line(Scan::Src, _))).or(sweeps.first())?;
+        let is_main = |s: &&&Sweep<'_>| match s.series.shape {
+            Shape::Line(scan, _) => scan == key.path.own_scan(),
+            Shape::Plane => true,
+        };
+        let main = sweeps.iter().find(is_main).or(sweeps.first())?;
         let floor =
             floors.iter().find(|f| (f.path, f.allocator, f.len) == (key.path, key.allocator, key.len));
         let (baseline, misalignment) = state::baseline(&main.series, &main.screened, main.axis);
@@ -196,9 +241,16 @@ fn paths(
             path: key.path,
             allocator: key.allocator,
             len: key.len,
-            state: state::of_path(&bands, floor, affected_at, key.allocator.is_some() && key.len >= LONG),
+            state: state::of_path(
+                &bands,
+                floor,
+                affected_at,
+                key.allocator.is_some() && key.len >= LONG,
+                seen[&key],
+            ),
             baseline_bytes_per_s: baseline,
             misalignment,
+            page_crossing: crossings.get(&key).copied(),
             bands: bands.into_iter().map(|(band, _)| band).collect(),
         })
     };

@@ -3,6 +3,7 @@
 //! Pure, like all judging: the same report asks the same questions, and the judge recognises the
 //! answers by their place. A report with a confirm run asks nothing more.
 
+use super::page_crossing;
 use super::screen::{self, Screened, Stretch};
 use super::series::{self, Key, Series, Shape, class_of};
 use super::stats;
@@ -104,8 +105,11 @@ fn gaps(report: &Report, asked: &[Asked<'_>], detail: Detail) -> Option<Question
         }
         let place = placer(one.series.key, one.series.shape);
         cells.extend(missing.into_iter().map(|offset| place(offset, false)));
-        cells
-            .extend(references(&one.tested, detail.references).into_iter().map(|offset| place(offset, true)));
+        cells.extend(
+            references(&one.tested, one.series.key.len, detail.references)
+                .into_iter()
+                .map(|offset| place(offset, true)),
+        );
         rounds = rounds.max(report.runs[one.series.parts[0].run].rounds);
     }
     let cells = unique(cells);
@@ -127,13 +131,19 @@ fn decisions(asked: &[Asked<'_>], detail: Detail) -> Option<Questions> {
         for stretch in &one.tested {
             tests += 2;
             cells.extend(looked_at(stretch, detail).into_iter().map(|offset| place(offset, false)));
+            // a path with one side fixed cannot be crossed: its bands get no axis
             for (b, c) in crossings(stretch, &one.tested).into_iter().take(detail.pairs) {
-                cells.extend(crossed(key, shape, b, c));
+                let four = crossed(key, shape, b, c);
+                if four.iter().all(|cell| cell.path.takes(cell.dst, cell.src)) {
+                    cells.extend(four);
+                }
             }
         }
         if !one.tested.is_empty() {
             cells.extend(
-                references(&one.tested, detail.references).into_iter().map(|offset| place(offset, true)),
+                references(&one.tested, key.len, detail.references)
+                    .into_iter()
+                    .map(|offset| place(offset, true)),
             );
         }
     }
@@ -174,8 +184,11 @@ fn looked_at(stretch: &Stretch, detail: Detail) -> BTreeSet<u16> {
 }
 
 /// References of each alignment class, clear of all candidates, spread over what is left of the circle.
-fn references(stretches: &[Stretch], count: usize) -> Vec<u16> {
-    let clear = |offset: &u16| !stretches.iter().any(|s| s.holds(*offset, 2 * WINDOW));
+/// Short copies that cross a page are compared with none.
+fn references(stretches: &[Stretch], len: u64, count: usize) -> Vec<u16> {
+    let clear = |offset: &u16| {
+        !page_crossing::crosses(len, *offset) && !stretches.iter().any(|s| s.holds(*offset, 2 * WINDOW))
+    };
     (0..series::CLASSES)
         .flat_map(|class| {
             let of_class = |o: &u16| class_of(*o) == class && (class < 2 || o % 8 == 5);
@@ -261,7 +274,7 @@ mod tests {
     #[test]
     fn references_stay_clear_of_candidates() {
         for one in [stretch(1, 15), stretch(0, 0x7ff), stretch(0x991, 0xf)] {
-            let refs = references(std::slice::from_ref(&one), 16);
+            let refs = references(std::slice::from_ref(&one), 4096, 16);
             assert!(refs.iter().all(|r| !one.holds(*r, WINDOW)));
             for class in 0..series::CLASSES {
                 assert_eq!(refs.iter().filter(|r| class_of(**r) == class).count(), 16);

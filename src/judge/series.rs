@@ -140,7 +140,7 @@ impl Shape {
     }
 
     /// The offset whose alignment decides a cell's class.
-    fn aligned_by(self, cell: &Cell) -> u16 {
+    pub fn aligned_by(self, cell: &Cell) -> u16 {
         match self {
             Shape::Line(Scan::Src, _) => cell.src.unwrap_or(0) % PAGE,
             _ => cell.dst.unwrap_or(0) % PAGE,

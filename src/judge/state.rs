@@ -3,13 +3,22 @@
 use super::axis;
 use super::decide::Ruling;
 use super::screen::{MARGIN, Screened};
-use super::series::{Series, Shape, class_of};
+use super::series::{Key, Series, Shape, class_of};
+use super::windows::Found;
 use super::{signature, stats};
-use crate::report::{Axis, Band, Cell, Depth, Floor, PathVerdict, Report, Scan, State, Verdict};
+use std::collections::BTreeMap;
+
+use crate::report::{Axis, Band, Cell, Depth, Floor, PAGE, PathVerdict, Report, State, Verdict, length};
 
 /// The state of one group. A long length has no screen of its own: it is clean where nothing that was
 /// confirmed at the fine length shows.
-pub fn of_path(bands: &[(Band, Ruling)], floor: Option<&Floor>, affected_at: f64, is_long: bool) -> State {
+pub fn of_path(
+    bands: &[(Band, Ruling)],
+    floor: Option<&Floor>,
+    affected_at: f64,
+    is_long: bool,
+    seen: Seen,
+) -> State {
     let deep =
         |(band, ruling): &(Band, Ruling)| band.depth == Depth::Deep && matches!(ruling, Ruling::Confirmed(_));
     if bands.iter().any(deep) {
@@ -17,7 +26,31 @@ pub fn of_path(bands: &[(Band, Ruling)], floor: Option<&Floor>, affected_at: f64
     }
     let open = bands.iter().any(|(_, ruling)| *ruling == Ruling::Open);
     let blind = !is_long && floor.is_none_or(|f| f.floor >= visible_at(affected_at));
-    if open || blind { State::Inconclusive } else { State::Clean }
+    if open || blind || seen != Seen::Enough { State::Inconclusive } else { State::Clean }
+}
+
+/// Whether a group's cells allow the answer that nothing is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// They do.
+    Enough,
+    /// They lie too close together: all of them may be slow, and nothing would be left to compare with.
+    TooNarrow,
+    /// A reference of the fresh rounds was slow, at an offset that the sweep had left out.
+    Surprise(u16),
+}
+
+/// The largest part of the circle that may hold no cell at all.
+const WIDEST_GAP: u16 = 0x400;
+
+/// What a sweep's offsets allow.
+pub fn coverage(screened: &Screened) -> Seen {
+    let offsets: Vec<u16> = screened.profile.points.iter().map(|p| p.offset).collect();
+    let Some((first, last)) = offsets.first().zip(offsets.last()) else { return Seen::TooNarrow };
+    let around = first.wrapping_sub(*last) % PAGE;
+    let gaps = offsets.windows(2).map(|pair| pair[1] - pair[0]);
+    let widest = gaps.chain([if offsets.len() == 1 { PAGE } else { around }]).max();
+    if widest > Some(WIDEST_GAP) { Seen::TooNarrow } else { Seen::Enough }
 }
 
 /// The noise floor from which a band at the limit could hide: half of it, as a logarithm.
@@ -25,20 +58,25 @@ fn visible_at(affected_at: f64) -> f64 {
     affected_at.sqrt()
 }
 
-/// Throughput of the unaffected cells off a multiple of 0x20, which are 31 of 32 (of all, where none such
+/// Throughput of the unaffected cells off a multiple of 0x20 (on the side that was varied), which are 31 of 32 (of all, where none such
 /// was sampled), and how much longer those take than the rest.
 pub fn baseline(series: &Series<'_>, screened: &Screened, axis: Option<Axis>) -> (f64, Option<f64>) {
     let place = axis::placer(series.shape, axis);
-    let clean = |c: &Cell| place(c).is_some_and(|o| !screened.stretches.iter().any(|s| s.holds(o, MARGIN)));
+    // a dense grid of near offsets would outweigh the rest of the circle
+    let marked = series.parts.iter().any(|p| p.cells.iter().any(|c| c.reference));
+    let clean = |c: &Cell| {
+        (c.reference || !marked)
+            && place(c).is_some_and(|o| !screened.stretches.iter().any(|s| s.holds(o, MARGIN)))
+    };
     let typical = |keep: &dyn Fn(&Cell) -> bool| {
         let per_part = series.parts.iter().filter_map(|p| p.typical_log_ns(|c| clean(c) && keep(c)));
         stats::median_of(per_part)
     };
-    let aligned = |c: &Cell| class_of(c.dst.unwrap_or(0)) < 2;
+    let aligned = |c: &Cell| class_of(series.shape.aligned_by(c)) < 2;
     let off_log_ns = typical(&|c| !aligned(c));
     let log_ns = off_log_ns.or_else(|| typical(&|_| true)).unwrap_or(f64::NAN);
     let misalignment = match series.shape {
-        Shape::Line(Scan::Src, _) => None,
+        Shape::Line(scan, _) if scan != series.key.path.own_scan() => None,
         _ => off_log_ns.zip(typical(&|c| aligned(c))).map(|(off, on)| (off - on).exp()),
     };
     let bytes_per_s = series.key.len as f64 / log_ns.exp() * 1e9;
@@ -46,22 +84,31 @@ pub fn baseline(series: &Series<'_>, screened: &Screened, axis: Option<Axis>) ->
 }
 
 /// The report's verdict from those of its groups.
-pub fn sum_up(report: &Report, paths: Vec<PathVerdict>, floors: &[Floor]) -> Verdict {
+pub fn sum_up(
+    report: &Report,
+    paths: Vec<PathVerdict>,
+    floors: &[Floor],
+    seen: &BTreeMap<Key, Seen>,
+) -> Verdict {
     let mut state = super::worst(paths.iter().map(|p| p.state)).unwrap_or(State::Inconclusive);
     let mut reasons = Vec::new();
     if paths.is_empty() {
-        reasons.push("no cell was measured in any complete round".into());
+        reasons.push(match report.colours {
+            Some(_) => "page colours alone were measured, and no offsets (leave out --colours)".into(),
+            None => "no cell was measured in any complete round".into(),
+        });
     }
     if !report.run.complete && state == State::Clean {
         state = State::Inconclusive;
     }
     if !report.run.complete {
         let by = report.run.stopped_by.as_deref().unwrap_or("an interruption");
-        reasons.push(format!("the run was cut short by {by}; a whole run would settle it"));
+        reasons.push(format!("the run was cut short ({by}); a whole run would settle it"));
     }
     reasons.extend(deep_reasons(&paths));
     reasons.extend(open_reasons(&paths, report.run.options.affected_at));
-    reasons.extend(noise_reasons(&paths, floors, report.run.options.affected_at));
+    reasons.extend(seen_reasons(&paths, seen));
+    reasons.extend(noise_reasons(&paths, floors, seen, report.run.options.affected_at));
     if report.source.as_ref().is_some_and(|s| s.changed) {
         reasons.push("the file was written to while it was read: its times may hold that writing".into());
     }
@@ -71,6 +118,18 @@ pub fn sum_up(report: &Report, paths: Vec<PathVerdict>, floors: &[Floor]) -> Ver
     let deep = paths.iter().flat_map(|p| &p.bands).filter(|b| b.depth == Depth::Deep && b.confirmed);
     let signature = signature::matching(deep);
     Verdict { state, reasons, paths, windows: vec![], causes: vec![], signature }
+}
+
+/// Adds what a search for lengths found; a report of nothing else takes its state from there.
+pub fn add_windows(verdict: &mut Verdict, found: Found) {
+    if verdict.paths.is_empty() {
+        (verdict.state, verdict.reasons) = (found.state, found.reasons);
+    } else {
+        verdict.state = verdict.state.max(found.state);
+        verdict.reasons.extend(found.reasons);
+    }
+    verdict.windows = found.windows;
+    verdict.causes.extend(found.causes);
 }
 
 /// One line on what makes the report affected.
@@ -87,31 +146,68 @@ fn open_reasons(paths: &[PathVerdict], affected_at: f64) -> Option<String> {
     let first = paths.iter().find(open)?;
     let band = first.bands.iter().find(|b| !b.confirmed).or(first.bands.first())?;
     Some(format!(
-        "a candidate at {:#05x}..{:#05x} ({} B, {:.2}x) could be told neither from a deep band ({affected_at}x) nor \
+        "a candidate at {:#05x}..{:#05x} ({}, {:.2}x) could be told neither from a deep band ({affected_at}x) nor \
          from a milder one; a quieter machine or more rounds (--rounds) would settle it",
-        band.from, band.to, first.len, band.slowdown
+        band.from,
+        band.to,
+        length(first.len),
+        band.slowdown
     ))
 }
 
+/// What was seen of a group.
+fn seen_of(seen: &BTreeMap<Key, Seen>, path: &PathVerdict) -> Seen {
+    let key = Key { path: path.path, allocator: path.allocator, len: path.len };
+    seen.get(&key).copied().unwrap_or(Seen::Enough)
+}
+
+/// One line on groups whose cells do not allow an answer.
+fn seen_reasons(paths: &[PathVerdict], seen: &BTreeMap<Key, Seen>) -> Option<String> {
+    let mut unsettled = paths.iter().filter(|p| p.state == State::Inconclusive);
+    unsettled.find_map(|path| match seen_of(seen, path) {
+        Seen::Enough => None,
+        Seen::TooNarrow => Some(format!(
+            "the offsets measured at {} lie too close together: if all of them are slow there is nothing to compare \
+             with; offsets over the whole circle would settle it",
+            length(path.len)
+        )),
+        Seen::Surprise(offset) => Some(format!(
+            "offset {offset:#05x}, measured for comparison at {}, was slow itself; a sweep over it (--dst) would settle it",
+            length(path.len)
+        )),
+    })
+}
+
 /// One line on groups whose noise would have hidden a deep band.
-fn noise_reasons(paths: &[PathVerdict], floors: &[Floor], affected_at: f64) -> Option<String> {
-    let blind = |p: &&PathVerdict| p.state == State::Inconclusive && p.bands.is_empty();
+fn noise_reasons(
+    paths: &[PathVerdict],
+    floors: &[Floor],
+    seen: &BTreeMap<Key, Seen>,
+    affected_at: f64,
+) -> Option<String> {
+    let blind = |p: &&PathVerdict| {
+        p.state == State::Inconclusive && p.bands.is_empty() && seen_of(seen, p) == Seen::Enough
+    };
     let first = paths.iter().find(blind)?;
     let own = |f: &&Floor| (f.path, f.allocator, f.len) == (first.path, first.allocator, first.len);
     Some(match floors.iter().find(own) {
         Some(floor) => format!(
-            "equal cells differed by up to {:.2}x at {} B, so a band of {affected_at}x could hide: stop what else \
-             runs on this machine, or give more rounds (--rounds)",
-            floor.floor, first.len
+            "equal cells differed by up to {:.2}x at {} (up to {:.2}x leaves no doubt), so a band of {affected_at}x could \
+             hide: stop what else runs on this machine, or give more rounds (--rounds)",
+            floor.floor,
+            length(first.len),
+            visible_at(affected_at)
         ),
         None => format!(
-            "too few samples at {} B to tell a band from noise: give more rounds (--rounds)",
-            first.len
+            "too few samples at {} to tell a band from noise: give more rounds (--rounds)",
+            length(first.len)
         ),
     })
 }
 
+/// Long lengths only test what was confirmed at shorter ones, so their noise decides nothing here.
 fn clean_reason(floors: &[Floor]) -> String {
-    let most = floors.iter().map(|f| f.floor).fold(1.0, f64::max);
+    let deciding = |f: &&Floor| f.allocator.is_none() || f.len < super::questions::LONG;
+    let most = floors.iter().filter(deciding).map(|f| f.floor).fold(1.0, f64::max);
     format!("no deep band; equal cells differed by at most {most:.2}x, so one would have shown")
 }

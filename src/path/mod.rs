@@ -22,10 +22,10 @@ mod write;
 mod zero;
 
 pub use batch::{Batch, Job, Kind, Pages};
-pub use open::{Opener, open};
+pub use open::Opener;
 pub use source::{Source, SourceError};
 
-use crate::report::{CellSpec, PAGE, PathName};
+use crate::report::{CellSpec, PAGE, PathName, Scan};
 use std::io;
 
 /// A page and a page offset: where one side of a copy starts.
@@ -58,9 +58,9 @@ impl Side {
     /// into the kernel, the destination of everything else. The other side is the path's own: the
     /// source file, a file, pipe or socket of fsprobe's, or memory of the path.
     pub fn of_allocator(path: PathName) -> Side {
-        match path {
-            PathName::Write | PathName::Pwrite | PathName::PipeWrite | PathName::SocketWrite => Side::Source,
-            _ => Side::Destination,
+        match path.own_scan() {
+            Scan::Src => Side::Source,
+            Scan::Dst => Side::Destination,
         }
     }
 }

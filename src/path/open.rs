@@ -16,9 +16,6 @@ use crate::sys::routines::Routine;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// The longest copy of a path opened by [`open`], in bytes, where it is not the source file that bounds it.
-const USUAL_LONGEST: usize = 1 << 20;
-
 /// Opens copy paths over one source file.
 pub struct Opener<'a> {
     source: &'a Source,
@@ -96,13 +93,4 @@ impl<'a> Opener<'a> {
             false => Ok(self.source.size()),
         }
     }
-}
-
-/// Opens a copy path over a source file, on its own: for copies of up to 1 MiB where it is not the
-/// source file that bounds them.
-///
-/// # Errors
-/// As [`Opener::open`].
-pub fn open(name: PathName, source: &Source) -> Result<Box<dyn CopyPath>, String> {
-    Opener::new(source, USUAL_LONGEST).open(name)
 }

@@ -1,5 +1,6 @@
 //! The text of `fsprobe check`: verdict, one table, causes, what to do, what was tried.
 
+use super::evidence::evidence;
 use super::number::{bytes, offset, on_circle, span, times, times_briefly};
 use super::terminal::Style;
 use super::text::{Paint, listed, paint, paragraph};
@@ -15,6 +16,7 @@ pub fn text(report: &Report, style: Style) -> String {
         headline(report, style),
         table(report),
         causes(report, style),
+        evidence(report).map_or(String::new(), |said| paragraph("", &said, style.width)),
         what_to_do(report, style),
         tried(report, style),
         placements(report, style),

@@ -4,7 +4,9 @@
 //! measures nothing and asks the machine nothing.
 
 pub mod check;
+mod colours;
 pub mod cpu;
+pub mod evidence;
 mod number;
 pub mod terminal;
 mod text;

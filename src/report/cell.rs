@@ -36,7 +36,8 @@ pub struct Run {
     pub core_ns: Vec<u64>,
 }
 
-/// Start pages of one round, as indices into an allocator's pool, and `source` into the file.
+/// Start pages of one round, as indices into an allocator's pool; `source` is that of the path's own side,
+/// on whichever side of the copy it lies: the source file where one is read, what is written to else.
 pub type RoundPages = BTreeMap<String, u64>;
 
 /// One (path, allocator, dst, src, len) with its samples.

@@ -6,25 +6,29 @@
 //! This room may not measure, judge or print.
 
 mod cell;
+mod colours;
 mod file;
 mod host;
 mod options;
+mod pmu;
 mod printable;
 mod remedy;
+mod side;
 mod verdict;
 mod words;
 
 pub use cell::{Cell, CellSpec, Control, Floor, Noise, Placement, RoundPages, Run, Skipped};
+pub use colours::{Colours, Level, Pair, Prediction, Profile, Proof};
 pub use file::{LoadError, SaveError, load, parse, save, to_json};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};
+pub use pmu::{Pmu, PmuCount, PmuEvent};
 pub use printable::printable;
 pub use remedy::{AtLength, Remedy};
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Scan, State, Verdict, Window};
-pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, offset_of};
+pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// One recorded run of fsprobe: facts, raw samples and the verdict drawn from them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,10 +66,10 @@ pub struct Report {
     pub remedies: Vec<Remedy>,
     /// Page colours, where measured.
     #[serde(default)]
-    pub colours: Option<Value>,
+    pub colours: Option<Colours>,
     /// Evidence from the performance counters, where there are any.
     #[serde(default)]
-    pub pmu: Option<Value>,
+    pub pmu: Option<Pmu>,
 }
 
 impl Report {

@@ -38,6 +38,8 @@ pub struct Options {
     pub src: String,
     /// Lengths in bytes.
     pub len: Vec<u64>,
+    /// Whether the lengths were those of a search for where bands begin and end.
+    pub len_auto: bool,
     /// Rounds of the screen phase.
     pub rounds: u32,
     /// Upper bound of the measuring in seconds, where given.
@@ -52,6 +54,8 @@ pub struct Options {
     pub affected_at: f64,
     /// The simulated machine, where one was asked for.
     pub simulate: Option<String>,
+    /// Whether page colours were looked for in place of a sweep.
+    pub colours: bool,
 }
 
 impl Options {
@@ -68,6 +72,7 @@ impl Default for Options {
             dst: "0x0-0x1000".into(),
             src: "0x0".into(),
             len: vec![],
+            len_auto: false,
             rounds: 15,
             time_s: None,
             cpu: None,
@@ -75,6 +80,7 @@ impl Default for Options {
             first_touch: false,
             affected_at: Self::AFFECTED_AT,
             simulate: None,
+            colours: false,
         }
     }
 }

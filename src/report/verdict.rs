@@ -97,6 +97,10 @@ pub struct PathVerdict {
     pub baseline_bytes_per_s: f64,
     /// Time of unaffected offsets off a multiple of 0x20 over that of multiples; null where not measured.
     pub misalignment: Option<f64>,
+    /// Time of short copies that end in the next page over that of copies within one; null unless that
+    /// stood out.
+    #[serde(default)]
+    pub page_crossing: Option<f64>,
     /// Deep and mild bands.
     pub bands: Vec<Band>,
 }
@@ -155,6 +159,12 @@ pub struct Window {
     pub from_len: u64,
     /// The longest.
     pub to_len: u64,
+    /// Whether shorter copies than `from_len` were not looked at.
+    #[serde(default)]
+    pub from_open: bool,
+    /// Whether longer copies than `to_len` were not looked at.
+    #[serde(default)]
+    pub to_open: bool,
 }
 
 /// One layer's prediction against the measurement.

@@ -18,6 +18,16 @@ pub fn offset_of(address: u64) -> u16 {
     (address % u64::from(PAGE)) as u16
 }
 
+/// A length for people: `64 KiB`.
+pub fn length(len: u64) -> String {
+    match len {
+        l if l % (1 << 30) == 0 => format!("{} GiB", l >> 30),
+        l if l % (1 << 20) == 0 => format!("{} MiB", l >> 20),
+        l if l % (1 << 10) == 0 => format!("{} KiB", l >> 10),
+        l => format!("{l} B"),
+    }
+}
+
 /// A word of the vocabulary that is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {kind} '{word}' (known: {known})")]
@@ -140,12 +150,15 @@ words! {
 }
 
 words! {
-    /// What a run of cells is for: `screen` proposes, `confirm` decides on fresh rounds only.
+    /// What a run of cells is for: `screen` proposes, `confirm` decides on fresh rounds only; `lengths`
+    /// stands apart.
     Phase, "phase", {
         /// Proposes candidates.
         Screen = "screen",
         /// Decides on them.
         Confirm = "confirm",
+        /// Searches for the lengths at which a band begins and ends.
+        Lengths = "lengths",
     }
 }
 

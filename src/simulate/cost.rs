@@ -49,8 +49,15 @@ pub enum Slow {
     },
     /// `rep movsq` on Zen 4: one mild level at distance 0x001..0x01f.
     Movsq,
-    /// Invented: 2.5x at distance 0x001..0x00f at 4 KiB and below.
-    Short,
+    /// A factor at distance 0x001..0x00f for some lengths only, as of a library that picks its routine.
+    Window {
+        /// The shortest length.
+        from_len: u64,
+        /// The longest.
+        to_len: u64,
+        /// The slowdown.
+        slowdown: f64,
+    },
     /// Tiger Lake: 1.3x rising to 1.9x over distance 1..511.
     Intel,
 }
@@ -100,7 +107,7 @@ impl Cost {
 
     /// Slow at short lengths only.
     pub fn short() -> Cost {
-        Cost { slow: Slow::Short, ..Cost::clean() }
+        Cost { slow: Slow::Window { from_len: 1, to_len: 4096, slowdown: 2.5 }, ..Cost::clean() }
     }
 
     /// One band by distance at 2.8x.
@@ -111,6 +118,11 @@ impl Cost {
     /// The same routine run in user space: no system call around it.
     pub fn without_call(self) -> Cost {
         Cost { call_ns: self.call_ns.min(USER_CALL_NS), ..self }
+    }
+
+    /// The same machine as seen by copies that no `rep movs` makes.
+    pub fn without_band(&self) -> Cost {
+        Cost { slow: Slow::Nowhere, ..self.clone() }
     }
 
     /// Nanoseconds of one copy. `frames` seeds the colours of the pages.
@@ -135,8 +147,11 @@ impl Cost {
             Slow::Zen4 => base + zen4_penalty(gap, len) * kib + coloured(gap, to, from, len, frames),
             Slow::Zen5 { extra_ns } => base + if (1..=63).contains(&gap) { extra_ns } else { 0.0 },
             Slow::Movsq if (0x001..=0x01f).contains(&gap) => base + MOVSQ_NS_PER_KIB * kib,
-            Slow::Short if (0x001..=0x00f).contains(&gap) && len <= 4096 => base * 2.5,
-            Slow::Movsq | Slow::Short => base,
+            Slow::Movsq => base,
+            Slow::Window { from_len, to_len, slowdown } => {
+                let slow = (from_len..=to_len).contains(&len) && (1..=15).contains(&gap);
+                if slow { base * slowdown } else { base }
+            }
             Slow::Intel => base * intel_factor(gap),
         }
     }
@@ -153,7 +168,7 @@ fn misalignment(len: u64) -> f64 {
 }
 
 /// Zen 4's penalty on every pair of pages, in ns per KiB.
-fn zen4_penalty(gap: u16, len: u64) -> f64 {
+pub(super) fn zen4_penalty(gap: u16, len: u64) -> f64 {
     match gap {
         0x001..=0x00f if len <= 2048 => 340.0,
         0x001..=0x00f if len < 1 << 20 => 275.0,
@@ -165,17 +180,23 @@ fn zen4_penalty(gap: u16, len: u64) -> f64 {
     }
 }
 
-/// Zen 4's penalty between pages of one colour, summed over the pages of a copy, in ns.
-fn coloured(gap: u16, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
-    let per_kib = match gap {
+/// Zen 4's penalty between two pages of one colour, in ns per KiB.
+pub(super) fn coloured_ns_per_kib(gap: u16) -> f64 {
+    match gap {
+        _ if gap.is_multiple_of(32) => 0.0,
         0x021..=0x03f => 90.0,
         0x041..=0x05f => 48.0,
         0x061..=0x07f => 37.0,
         0x081..=0x0ff => 25.0,
         0x101..=0x2ff => 13.0 * f64::from(0x300 - gap) / 512.0,
         _ => 0.0,
-    };
-    if per_kib == 0.0 || gap.is_multiple_of(32) {
+    }
+}
+
+/// The same summed over the pages of a copy, in ns.
+fn coloured(gap: u16, to: Spot, from: Spot, len: u64, frames: u64) -> f64 {
+    let per_kib = coloured_ns_per_kib(gap);
+    if per_kib == 0.0 {
         return 0.0;
     }
     if len >= 1 << 20 {
@@ -199,7 +220,7 @@ fn intel_factor(gap: u16) -> f64 {
 }
 
 /// SplitMix64's finaliser: a hash of a page's number.
-fn mix(seed: u64, page: u64) -> u64 {
+pub(super) fn mix(seed: u64, page: u64) -> u64 {
     let mut z = seed.wrapping_add(page.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -7,6 +7,9 @@ use std::path::Path;
 const MOST_CELLS: usize = 1 << 20;
 const MOST_ROUNDS: usize = 4096;
 
+/// The longest copy that is believed: 1 TiB.
+const LONGEST: u64 = 1 << 40;
+
 /// Why a recording cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
@@ -38,6 +41,11 @@ pub fn replay(file: &Path) -> Result<(Run, Vec<Cell>), ReplayError> {
         .comment(Some(b'#'))
         .from_path(file)
         .map_err(|e| unreadable(e.to_string()))?;
+    let headers = reader.headers().map_err(|e| unreadable(e.to_string()))?;
+    let named = headers.iter().map(str::trim).take(3).eq(["dst", "src", "len"]);
+    if !headers.is_empty() && !named {
+        return Err(unreadable("its columns are not dst,src,len,ns0,ns1,…".into()));
+    }
     let mut cells = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|e| unreadable(e.to_string()))?;
@@ -78,11 +86,11 @@ fn cell(record: &csv::StringRecord) -> Result<Cell, String> {
         .map(|f| if f.trim().is_empty() { Ok(None) } else { number(f).map(|ns| Some(ns).filter(|n| *n > 0)) })
         .collect::<Result<_, _>>()?;
     if ns.is_empty() || ns.len() > MOST_ROUNDS {
-        return Err(format!("{} samples", ns.len()));
+        return Err(format!("{} samples (1 to {MOST_ROUNDS} are taken)", ns.len()));
     }
     let len = field(2, "len")?;
-    if len == 0 {
-        return Err("a length of 0".into());
+    if len == 0 || len > LONGEST {
+        return Err(format!("a length of {len}"));
     }
     Ok(Cell {
         run: 0,

@@ -2,7 +2,9 @@
 
 use super::offsets::Offsets;
 use super::sample::{LONG, Plan};
-use crate::report::{Allocator, Band, CellSpec, PAGE, PathName, Phase};
+use super::sides::{Sides, mirrored, on_own_side};
+pub use crate::report::length as size;
+use crate::report::{Allocator, Axis, Band, CellSpec, PAGE, PathName, Phase, Scan};
 use std::collections::BTreeMap;
 
 /// The length of the fine sweep: it fits every L2, which makes it the cleanest signal.
@@ -20,15 +22,15 @@ pub const WHOLE_OFFSETS: usize = 56;
 /// Rounds at whole-file length.
 pub const WHOLE_ROUNDS: u32 = 7;
 
-/// Distances of the short lengths: the bands of all published signatures start in here.
-const NEAR: u16 = 0x48;
-
 /// References of each alignment class in a fine sweep, and in anything coarser.
 const FINE_REFERENCES: u16 = 64;
 const COARSE_REFERENCES: u16 = 16;
 
 /// A/A pairs a (path, allocator, length).
 const CONTROLS: usize = 8;
+
+/// So many paths are sampled in one run, and swept over both sides.
+const FEW_PATHS: usize = 3;
 
 /// What the user asked to be swept.
 #[derive(Debug, Clone)]
@@ -37,12 +39,18 @@ pub struct Asked {
     pub paths: Vec<PathName>,
     /// Allocators.
     pub allocators: Vec<Allocator>,
+    /// Whether paths other than read and pread take the first allocator only, by default.
+    pub sparing: bool,
     /// Destination offsets.
     pub dst: Offsets,
     /// Source offsets, where given.
     pub src: Option<Offsets>,
     /// Lengths in bytes, where given.
     pub lens: Option<Vec<u64>>,
+    /// Whether lengths are searched for, in place of any sweep.
+    pub find_lens: bool,
+    /// The longest that such a search takes, in bytes.
+    pub longest_searched: u64,
     /// Rounds, where given.
     pub rounds: Option<u32>,
     /// Rounds where not given.
@@ -56,12 +64,14 @@ pub struct Asked {
 impl Asked {
     /// The length of the longest copies, whole-file cells included.
     pub fn longest(&self) -> u64 {
-        self.short_lens().into_iter().chain(self.long_lens()).max().unwrap_or(FINE)
+        let sampled = self.short_lens().into_iter().chain(self.long_lens()).max();
+        sampled.unwrap_or(if self.find_lens { self.longest_searched } else { FINE })
     }
 
     /// Lengths that are screened and confirmed.
     pub fn short_lens(&self) -> Vec<u64> {
         match &self.lens {
+            _ if self.find_lens => vec![],
             None => SHORT.into_iter().chain([FINE]).collect(),
             Some(lens) => {
                 let mut short: Vec<u64> = lens.iter().copied().filter(|l| *l < LONG).collect();
@@ -77,6 +87,7 @@ impl Asked {
     /// Lengths that only test what was confirmed at 64 KiB.
     pub fn long_lens(&self) -> Vec<u64> {
         match &self.lens {
+            _ if self.find_lens => vec![],
             None => [self.source_size.min(WHOLE)].into_iter().filter(|l| *l >= LONG).collect(),
             Some(lens) => lens.iter().copied().filter(|l| *l >= LONG).collect(),
         }
@@ -98,13 +109,42 @@ impl Asked {
 
     /// Every (path, allocator).
     fn columns(&self) -> impl Iterator<Item = (PathName, Allocator)> + '_ {
-        self.paths.iter().flat_map(|p| self.allocators.iter().map(|a| (*p, *a)))
+        let most = |path: PathName| if self.sparing && !is_main(path) { 1 } else { usize::MAX };
+        self.paths.iter().flat_map(move |p| self.allocators.iter().take(most(*p)).map(|a| (*p, *a)))
     }
 
-    /// Source offsets of a dst sweep.
-    fn sources(&self) -> Vec<u16> {
-        self.src.as_ref().map_or(vec![0], |s| s.all().to_vec())
+    /// Paths that are sampled in one run: a few together, of many each alone, since what all of them touch
+    /// would not stay in the caches.
+    fn groups(&self) -> impl Iterator<Item = &[PathName]> {
+        let few = self.paths.len() <= FEW_PATHS;
+        self.paths.chunks(if few { FEW_PATHS } else { 1 })
     }
+
+    /// The paths whose own side is swept too: where many are asked for, those of the main job.
+    fn other_side_paths(&self) -> impl Iterator<Item = PathName> + '_ {
+        let few = self.paths.len() <= FEW_PATHS;
+        self.paths.iter().copied().filter(move |path| path.fixed().is_none() && (few || is_main(*path)))
+    }
+
+    /// The paths that are sampled at long lengths: by default those of the main job.
+    pub fn long_paths(&self) -> impl Iterator<Item = PathName> + '_ {
+        self.paths.iter().copied().filter(|path| self.lens.is_some() || is_main(*path))
+    }
+
+    /// Every (path, allocator) of the long lengths.
+    pub fn long_columns(&self) -> impl Iterator<Item = (PathName, Allocator)> + '_ {
+        self.columns().filter(|(path, _)| self.lens.is_some() || is_main(*path))
+    }
+
+    /// The length of the longest copies of paths that bring a side of their own.
+    pub fn longest_without_file(&self) -> u64 {
+        if self.lens.is_some() || self.find_lens { self.longest() } else { FINE }
+    }
+}
+
+/// Whether a path is of the main job, whose defaults leave nothing out.
+fn is_main(path: PathName) -> bool {
+    matches!(path, PathName::Read | PathName::Pread)
 }
 
 /// Page offsets spread over the whole circle: `count` (a power of two up to 64) of each alignment
@@ -120,44 +160,47 @@ pub fn references(count: u16) -> Vec<u16> {
         .collect()
 }
 
-/// The screen runs: the fine sweep, the short lengths, and one sweep over every src.
+/// The screen runs: the fine sweep, the short lengths, and one sweep over the paths' own side.
 pub fn screens(asked: &Asked) -> Vec<Plan> {
     let mut plans = Vec::new();
     for len in asked.short_lens() {
         let coarse = asked.lens.is_none() && len != FINE;
-        plans.push(dst_sweep(asked, len, coarse));
+        plans.extend(asked.groups().map(|paths| main_sweep(asked, len, coarse, paths)));
     }
-    if asked.src.is_none() && asked.lens.is_none() {
-        plans.push(src_sweep(asked));
+    if asked.src.is_none() && asked.lens.is_none() && asked.other_side_paths().next().is_some() {
+        plans.push(other_side_sweep(asked));
     }
     plans
 }
 
-/// Destinations of the short lengths in a default sweep: near distances; references are added.
-fn near(asked: &Asked) -> Vec<u16> {
-    asked.dst.all().iter().copied().filter(|o| *o <= NEAR).collect()
-}
-
-fn dst_sweep(asked: &Asked, len: u64, coarse: bool) -> Plan {
-    let offsets = if coarse { near(asked) } else { asked.dst.all().to_vec() };
-    let sources = asked.sources();
-    let fine = offsets.len() > usize::from(PAGE / 2);
-    let refs = references(if fine { FINE_REFERENCES } else { COARSE_REFERENCES });
+/// A length's sweep of those of the paths that have it.
+fn main_sweep(asked: &Asked, len: u64, coarse: bool, paths: &[PathName]) -> Plan {
     let mut cells = Cells::default();
     let mut controls = Vec::new();
-    for (path, allocator) in asked.columns() {
+    let mut offsets = 0;
+    // a length of its own choice is asked for also where a path refuses it, so that the refusal is told
+    let has = |path: PathName| paths.contains(&path) && (asked.lens.is_some() || len >= path.shortest());
+    for (path, allocator) in asked.columns().filter(|(path, _)| has(*path)) {
+        let sides = Sides::of(asked, path, coarse);
+        let varied = sides.dst.len().max(sides.src.len());
+        offsets = offsets.max(varied);
+        let refs =
+            references(if varied > usize::from(PAGE / 2) { FINE_REFERENCES } else { COARSE_REFERENCES });
         let spec =
-            |dst, src, reference| CellSpec { path, allocator: Some(allocator), len, dst, src, reference };
-        for &src in &sources {
-            offsets.iter().for_each(|&dst| cells.add(spec(dst, src, false)));
+            |(dst, src), reference| CellSpec { path, allocator: Some(allocator), len, dst, src, reference };
+        for &src in &sides.src {
+            sides.dst.iter().for_each(|&dst| cells.add(spec((dst, src), false)));
         }
-        refs.iter().for_each(|&dst| cells.add(spec(dst, sources[0], true)));
-        asked.natural(allocator, len).for_each(|dst| cells.add(spec(dst, sources[0], false)));
+        refs.iter().for_each(|&at| cells.add(spec(sides.along(at), true)));
+        if sides.scan == path.own_scan() {
+            asked.natural(allocator, len).for_each(|at| cells.add(spec(sides.along(at), false)));
+        }
         let every = refs.len() / CONTROLS;
-        controls.extend(refs.iter().step_by(every).take(CONTROLS).map(|&dst| spec(dst, sources[0], false)));
+        controls.extend(refs.iter().step_by(every).take(CONTROLS).map(|&at| spec(sides.along(at), false)));
     }
+    let whose = if paths.len() < asked.paths.len() { format!("{}: ", paths[0]) } else { String::new() };
     Plan {
-        label: format!("{} at {} offsets", size(len), offsets.len()),
+        label: format!("{whose}{} at {offsets} offsets", size(len)),
         phase: Phase::Screen,
         rounds: asked.rounds(),
         cells: cells.into(),
@@ -165,15 +208,21 @@ fn dst_sweep(asked: &Asked, len: u64, coarse: bool) -> Plan {
     }
 }
 
-/// Every src at dst 0x000, with one allocator: shows a band that depends on src alone.
-fn src_sweep(asked: &Asked) -> Plan {
+/// Every offset of the path's own side, the allocator's at 0x000, with one allocator: shows a band that
+/// depends on that side alone.
+fn other_side_sweep(asked: &Asked) -> Plan {
     let mut cells = Cells::default();
     let allocator = asked.allocators[0];
-    for &path in &asked.paths {
-        let spec =
-            |src, reference| CellSpec { path, allocator: Some(allocator), len: FINE, dst: 0, src, reference };
-        (0..PAGE).for_each(|src| cells.add(spec(src, false)));
-        references(FINE_REFERENCES).into_iter().for_each(|src| cells.add(spec(src, true)));
+    for path in asked.other_side_paths() {
+        let spec = |offset, reference| {
+            let (dst, src) = match path.own_scan() {
+                Scan::Dst => (0, offset),
+                Scan::Src => (offset, 0),
+            };
+            CellSpec { path, allocator: Some(allocator), len: FINE, dst, src, reference }
+        };
+        (0..PAGE).for_each(|offset| cells.add(spec(offset, false)));
+        references(FINE_REFERENCES).into_iter().for_each(|offset| cells.add(spec(offset, true)));
     }
     Plan {
         label: format!("{} at every src", size(FINE)),
@@ -189,25 +238,24 @@ fn src_sweep(asked: &Asked) -> Plan {
 pub fn long_grid(asked: &Asked, len: u64, most: usize, bands: &[(PathName, Allocator, Band)]) -> Plan {
     let mut cells = Cells::default();
     let explicit = asked.dst.all().len() <= WHOLE_OFFSETS;
-    for (path, allocator) in asked.columns() {
-        let spec =
-            |dst, reference| CellSpec { path, allocator: Some(allocator), len, dst, src: 0, reference };
+    for (path, allocator) in asked.long_columns() {
+        let spec = |at, reference| CellSpec { reference, ..on_own_side(path, allocator, len, at) };
         let own = bands
             .iter()
             .filter(|(p, a, _)| (*p, *a) == (path, allocator))
-            .flat_map(|(.., band)| inside(band));
+            .flat_map(|(.., band)| inside(path, band));
         let natural = asked.natural(allocator, len).take(3);
-        let asked_for = asked.dst.all().iter().copied().filter(|_| explicit);
+        let asked_for = asked.dst.all().iter().copied().filter(|_| explicit && path.own_scan() == Scan::Dst);
         let mut wanted: Vec<u16> = Vec::new();
-        for dst in own.chain(natural).chain(asked_for) {
-            if !wanted.contains(&dst) {
-                wanted.push(dst);
+        for at in own.chain(natural).chain(asked_for) {
+            if !wanted.contains(&at) {
+                wanted.push(at);
             }
         }
         wanted.truncate(most.saturating_sub(12));
         let per_class = [16u16, 8, 4].into_iter().find(|n| wanted.len() + usize::from(*n) * 3 <= most);
-        wanted.into_iter().for_each(|dst| cells.add(spec(dst, false)));
-        references(per_class.unwrap_or(4)).into_iter().for_each(|dst| cells.add(spec(dst, true)));
+        wanted.into_iter().for_each(|at| cells.add(spec(at, false)));
+        references(per_class.unwrap_or(4)).into_iter().for_each(|at| cells.add(spec(at, true)));
     }
     Plan {
         label: format!("{} on a coarse grid", size(len)),
@@ -218,23 +266,16 @@ pub fn long_grid(asked: &Asked, len: u64, most: usize, bands: &[(PathName, Alloc
     }
 }
 
-/// Offsets that test a band: its edges, their neighbours outside, and some between.
-fn inside(band: &Band) -> Vec<u16> {
+/// Offsets of the allocator's side that test a band: its edges, their neighbours outside, and some between.
+fn inside(path: PathName, band: &Band) -> Vec<u16> {
     let at = |step: u16| (band.from + step) % PAGE;
     let last = band.width() - 1;
     let mut offsets = vec![at(last / 2), at(0), at(last), at(last / 3), at(last * 2 / 3)];
     offsets.extend([at(PAGE - 1), at(last + 1)]);
-    offsets
-}
-
-/// A length for people: `64 KiB`.
-pub fn size(len: u64) -> String {
-    match len {
-        l if l % (1 << 30) == 0 => format!("{} GiB", l >> 30),
-        l if l % (1 << 20) == 0 => format!("{} MiB", l >> 20),
-        l if l % (1 << 10) == 0 => format!("{} KiB", l >> 10),
-        l => format!("{l} B"),
+    if path.own_scan() == Scan::Src && band.axis == Some(Axis::Distance) {
+        offsets.iter_mut().for_each(|offset| *offset = mirrored(*offset));
     }
+    offsets
 }
 
 /// Cells of a plan, each once; a reference that is also asked for stays one cell.
@@ -257,14 +298,19 @@ impl From<Cells> for Vec<CellSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::distance;
+    use crate::sweep::sides::NEAR;
 
     fn asked() -> Asked {
         Asked {
             paths: vec![PathName::Read],
             allocators: vec![Allocator::Glibc, Allocator::Jemalloc, Allocator::Mimalloc],
+            sparing: true,
             dst: Offsets::circle(),
             src: None,
             lens: None,
+            find_lens: false,
+            longest_searched: 0,
             rounds: None,
             default_rounds: 15,
             source_size: WHOLE,
@@ -326,6 +372,42 @@ mod tests {
                     assert!(dsts.contains(&0x10) && dsts.contains(&0x990) && dsts.contains(&0x991));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn no_path_is_asked_for_what_it_cannot_have() {
+        let all = Asked { paths: PathName::ALL.to_vec(), ..asked() };
+        let wide =
+            Asked { src: Some("0-0x20".parse().unwrap()), dst: "0-0x20".parse().unwrap(), ..all.clone() };
+        let narrow = Asked { dst: "0x0-0x20".parse().unwrap(), ..all.clone() };
+        for asked in [&all, &wide, &narrow] {
+            for plan in screens(asked) {
+                let cells = plan.cells.iter().chain(&plan.controls);
+                cells
+                    .for_each(|c| assert!(c.path.takes(c.dst, c.src) && c.len >= c.path.shortest(), "{c:?}"));
+            }
+            let long = long_grid(asked, WHOLE, 56, &[]);
+            assert!(long.cells.iter().all(|c| is_main(c.path)));
+        }
+    }
+
+    #[test]
+    fn the_allocators_side_is_swept_whichever_it_is() {
+        let all = Asked { paths: PathName::ALL.to_vec(), ..asked() };
+        let plans = screens(&all);
+        for &path in PathName::ALL {
+            let of = |len: u64| {
+                let plan = plans.iter().find(|p| p.cells.iter().any(|c| c.path == path && c.len == len));
+                plan.map_or(&[][..], |p| &p.cells).iter().filter(|c| c.allocator == Some(Allocator::Glibc))
+            };
+            let varied =
+                |c: &CellSpec| if path.own_scan() == Scan::Dst { (c.dst, c.src) } else { (c.src, c.dst) };
+            let (own, other): (Vec<u16>, Vec<u16>) = of(FINE).map(varied).unzip();
+            assert_eq!(own.len(), 4097, "{path}");
+            assert!(other.iter().all(|o| *o == 0), "{path}");
+            let near = |d: u16| of(4096).any(|c| distance(c.dst, c.src) == d);
+            assert!((0..=NEAR).all(near), "{path}");
         }
     }
 }

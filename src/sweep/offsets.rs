@@ -93,29 +93,32 @@ fn number(text: &str) -> Result<u16, String> {
     }
 }
 
-/// A length: bytes, or the whole file.
+/// A length: bytes, the whole file, or those at which a band begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Length {
     /// That many bytes.
     Bytes(u64),
     /// The whole file.
     File,
+    /// Whatever a search for the edges of bands comes to.
+    Auto,
 }
 
 impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "file" {
-            return Ok(Length::File);
+        match text {
+            "file" => Ok(Length::File),
+            "auto" => Ok(Length::Auto),
+            text => bytes(text).map(Length::Bytes),
         }
-        bytes(text).map(Length::Bytes)
     }
 }
 
 /// A size such as `65536`, `64K`, `64KiB` or `64M`; K, M and G are powers of 1024.
 fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a length (such as 65536, 64K, 64KiB, 64M, or 'file')");
+    let wrong = || format!("'{text}' is not a length (such as 65536, 64K, 64KiB, 64M, 'file' or 'auto')");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit {

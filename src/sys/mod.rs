@@ -14,6 +14,8 @@ pub mod limits;
 pub mod machine;
 pub mod mapping;
 pub mod memory;
+pub mod pagemap;
+pub mod perf;
 pub mod ring;
 pub mod routines;
 pub mod transfer;

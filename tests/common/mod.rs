@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// A temporary folder with a source file of `size` bytes.
 pub struct Place {
@@ -68,4 +69,17 @@ pub fn text(path: &Path) -> &str {
 /// The report in a file, as loaded by the library.
 pub fn report(path: &Path) -> fsprobe::report::Report {
     fsprobe::report::load(path).unwrap()
+}
+
+/// Waits until a sweep has read so many bytes: it is sampling then.
+pub fn wait_until_read(child: &std::process::Child, bytes: u64) {
+    let io = format!("/proc/{}/io", child.id());
+    let read = || {
+        let text = std::fs::read_to_string(&io).ok()?;
+        text.lines().find_map(|l| l.strip_prefix("rchar: "))?.parse::<u64>().ok()
+    };
+    let began = Instant::now();
+    while read().is_none_or(|r| r < bytes) && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

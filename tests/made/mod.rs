@@ -225,6 +225,7 @@ pub fn judge(report: &mut Report, len: u64, state: State, baseline: f64, misalig
             state,
             baseline_bytes_per_s: baseline,
             misalignment: Some(misalignment),
+            page_crossing: None,
             bands: bands.iter().map(|b| Band { bytes_per_s: baseline / b.slowdown, ..b.clone() }).collect(),
         });
     }
@@ -339,7 +340,92 @@ pub fn recorded() -> Report {
         state: State::Affected,
         baseline_bytes_per_s: 23.1e9,
         misalignment: None,
+        page_crossing: None,
         bands: vec![Band { confirmed: false, from_range: Some([0, 2]), ..band(1, 15, 7.3, 275.0) }],
     }];
+    report
+}
+
+/// Zen 4, both sides swept at 4 KiB.
+pub fn plane() -> Report {
+    let mut report = empty();
+    let near = (0..0x48).flat_map(|dst| (0..0x48).map(move |src| (dst, src)));
+    let references = (0..0x30).map(|i| (i * 0x55, 0));
+    let places: Vec<(u16, u16)> = near.chain(references).collect();
+    measure(&mut report, 3, &[Some(Allocator::Glibc)], 4096, places.iter().copied(), zen4_cost);
+    judged(report)
+}
+
+/// Six paths of a Zen 4 at 64 KiB, one of which copies without `rep movs`.
+pub fn many() -> Report {
+    let mut report = zen4();
+    report.cells.retain(|c| c.allocator == Some(Allocator::Glibc) && c.len == KIB_64);
+    report.verdict.paths.retain(|p| p.allocator == Some(Allocator::Glibc) && p.len == KIB_64);
+    let (cells, verdict) = (report.cells.clone(), report.verdict.paths.remove(0));
+    report.cells.clear();
+    for path in [PathName::Read, PathName::Pread, PathName::PipeWrite, PathName::Memcpy, PathName::Write] {
+        report.cells.extend(cells.iter().cloned().map(|c| turned(Cell { path, ..c })));
+        let mut verdict = PathVerdict { path, ..verdict.clone() };
+        if path.own_scan() == Scan::Src {
+            verdict.bands.iter_mut().for_each(|b| b.scan = Scan::Src);
+        }
+        if path == PathName::PipeWrite {
+            for band in &mut verdict.bands {
+                (band.from, band.to, band.axis) = (PAGE - band.to, PAGE - band.from, None);
+            }
+        }
+        report.verdict.paths.push(verdict);
+    }
+    report.cells.extend(cells.into_iter().map(|c| Cell { path: PathName::Avx2, ..c }));
+    let clean = PathVerdict { path: PathName::Avx2, state: State::Clean, bands: vec![], ..verdict };
+    report.verdict.paths.push(PathVerdict { len: 128, page_crossing: Some(5.4), ..clean });
+    report
+}
+
+/// A cell of a path that writes has its buffer as the source: the same distance.
+fn turned(cell: Cell) -> Cell {
+    match (cell.path.own_scan(), cell.dst) {
+        (Scan::Src, Some(dst)) => Cell { dst: Some(0), src: Some((PAGE - dst % PAGE) % PAGE), ..cell },
+        _ => cell,
+    }
+}
+
+/// A search for lengths on a Zen 4 with glibc 2.36.
+pub fn lengths() -> Report {
+    let mut report = empty();
+    report.run.options.paths = vec![PathName::Memcpy, PathName::Avx2];
+    report.run.options.len_auto = true;
+    for (path, slow) in [(PathName::Memcpy, true), (PathName::Avx2, false)] {
+        for len in [64, 2112, 2113, 65536, 1_048_575, 1_048_576] {
+            let run = report.runs.len();
+            report.runs.push(Run {
+                phase: Phase::Lengths,
+                rounds: 4,
+                warmup_discarded: 2,
+                pages: vec![BTreeMap::new(); 4],
+                core_ns: vec![1000; 4],
+            });
+            report.cells.extend([1, 15, 0x405, 0x635].map(|dst: u16| {
+                let is_slow = slow && dst < 16 && (2113..1_048_576).contains(&len);
+                Cell {
+                    run,
+                    path,
+                    allocator: Some(Allocator::Glibc),
+                    dst: Some(dst),
+                    src: Some(0),
+                    len,
+                    repeat: 1,
+                    reference: dst > 16,
+                    ns: vec![Some(if is_slow { 900 } else { 100 }); 4],
+                }
+            }));
+        }
+    }
+    judged(report)
+}
+
+fn judged(mut report: Report) -> Report {
+    let judged = fsprobe::judge::judge(&report);
+    (report.verdict, report.noise.floors) = (judged.verdict, judged.floors);
     report
 }

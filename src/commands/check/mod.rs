@@ -9,13 +9,15 @@ use super::sweep::{fresh_report, note, seed_from_clock};
 use super::{Failure, Outcome};
 use crate::cli::CheckArgs;
 use crate::judge::{self, Profile};
+use crate::path::CopyPath;
 use crate::render::check::text;
 use crate::render::terminal::Style;
 use crate::report::{
-    Host, Options, PathVerdict, Remedy, Report, RunInfo, Schema, Skipped, State, Tool, Verdict, save,
+    Host, Options, PathName, PathVerdict, Pmu, Remedy, Report, RunInfo, Schema, Skipped, State, Tool,
+    Verdict, save,
 };
 use crate::simulate::Model;
-use crate::sweep::{Stop, Watcher, disturbance};
+use crate::sweep::{Stop, Watcher, disturbance, evidence};
 use machine::Ready;
 use plan::Group;
 use serde::Serialize;
@@ -86,7 +88,7 @@ fn measured(args: &CheckArgs, watcher: &mut dyn Watcher) -> Result<(Report, Opti
     let stop = record::record(&mut report, &mut machine, &groups, watcher);
     report.run.duration_s = began.elapsed().as_secs_f64();
     note(&mut report.noise, disturbances.stop());
-    report.source = source.map(|source| crate::report::Source {
+    report.source = source.as_ref().map(|source| crate::report::Source {
         kind: source.kind().into(),
         size: source.size(),
         fs_type: source.fs_type(),
@@ -98,7 +100,19 @@ fn measured(args: &CheckArgs, watcher: &mut dyn Watcher) -> Result<(Report, Opti
     report.run.stopped_by = stop.as_ref().map(Stop::word);
     let judged = judge::judge(&report);
     (report.verdict, report.noise.floors) = (judged.verdict, judged.floors);
+    if report.verdict.state == State::Affected && !report.is_simulated() && report.run.complete {
+        count_events(&mut report, machine.paths);
+    }
     Ok((report, stop))
+}
+
+/// What the performance counters say of a band. Clean machines are not kept waiting for it.
+fn count_events(report: &mut Report, mut paths: Vec<Box<dyn CopyPath>>) {
+    paths.retain(|path| [PathName::RepMovsb, PathName::Read].contains(&path.name()));
+    if !paths.is_empty() {
+        let counted = evidence::measure(&report.host.cpu, &mut paths);
+        report.pmu = Host::take(&mut report.host.unknown, "pmu", counted);
+    }
 }
 
 /// Every option as it was really used.
@@ -162,6 +176,7 @@ struct Check<'a> {
     remedies: &'a [Remedy],
     remedies_tried: bool,
     skipped: &'a [Skipped],
+    pmu: Option<&'a Pmu>,
 }
 
 #[derive(Serialize)]
@@ -191,6 +206,7 @@ impl<'a> Document<'a> {
                 remedies: &report.remedies,
                 remedies_tried: args.remedies,
                 skipped: &report.skipped,
+                pmu: report.pmu.as_ref(),
             },
         }
     }

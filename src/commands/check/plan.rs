@@ -1,9 +1,8 @@
 //! Which few cells `check` starts with: near distances and references, per copy path and length.
 
 use crate::cli::{CheckArgs, PathChoice};
-use crate::path::Side;
-use crate::report::{Allocator, CellSpec, PAGE, PathName, Phase};
-use crate::sweep::{Plan, grid};
+use crate::report::{Allocator, CellSpec, PAGE, PathName, Phase, Scan};
+use crate::sweep::{Plan, grid, sides};
 use std::collections::BTreeMap;
 
 /// The longest copies of a check: they fit every L2, which makes theirs the cleanest signal.
@@ -60,27 +59,18 @@ pub fn groups(args: &CheckArgs, has_avx2: bool) -> Vec<Group> {
 
 /// The lengths at which a path tells something: routines of user space have no call to hide in.
 fn lengths(path: PathName) -> &'static [u64] {
-    match path {
-        PathName::Memcpy
-        | PathName::RepMovsb
-        | PathName::RepMovsq
-        | PathName::MovUnrolled
-        | PathName::Avx2
-        | PathName::Avx512
-        | PathName::NonTemporal => &[128, 4096, LONGEST],
-        _ => &[LONGEST],
-    }
+    if path.is_user_space() { &[128, 4096, LONGEST] } else { &[LONGEST] }
 }
 
 /// The screen of one group.
 pub fn screen((path, len): Group) -> Plan {
     // whichever side lies in the allocator's memory is varied, the other stays at 0x000
     let cell = |distance: u16, reference| {
-        let (dst, src) = match Side::of_allocator(path) {
-            Side::Destination => (distance, 0),
-            Side::Source => (0, distance.wrapping_neg() % PAGE),
+        let offset = match path.own_scan() {
+            Scan::Dst => distance,
+            Scan::Src => sides::mirrored(distance),
         };
-        CellSpec { path, allocator: Some(ALLOCATOR), len, dst, src, reference }
+        CellSpec { reference, ..sides::on_own_side(path, ALLOCATOR, len, offset) }
     };
     let mut cells = BTreeMap::new();
     (0..=NEAR).for_each(|distance| {

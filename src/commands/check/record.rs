@@ -32,7 +32,7 @@ pub fn record(
         let Some(questions) = judge::questions_in(recorder.report, judge::Detail::BRIEF) else { break };
         let label = match questions.phase {
             Phase::Screen => "closing gaps",
-            Phase::Confirm => "confirming on fresh rounds",
+            Phase::Confirm | Phase::Lengths => "confirming on fresh rounds",
         };
         let (phase, rounds, cells) = (questions.phase, questions.rounds, questions.cells);
         let plan = Plan { label: label.into(), phase, rounds, cells, controls: vec![] };
@@ -83,8 +83,7 @@ impl Recorder<'_> {
 
     /// Drops cells that the machine cannot take, with the reason in the report.
     fn leave_out(&mut self, plan: &mut Plan) {
-        // a question's crossing cells that a path cannot have only leave its axis open
-        for cell in plan.cells.iter().filter(|_| plan.phase == Phase::Screen) {
+        for cell in &plan.cells {
             let Err(reason) = self.machine.check(cell) else { continue };
             let known = |s: &Skipped| s.path == cell.path;
             if !self.report.skipped.iter().any(known) {

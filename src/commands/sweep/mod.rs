@@ -1,5 +1,6 @@
 //! `fsprobe sweep`: the page-offset throughput matrix of copy paths, its slow bands flagged to the byte.
 
+mod colours;
 mod output;
 mod record;
 mod setup;
@@ -8,7 +9,7 @@ mod watch;
 
 pub use record::{Budget, Cost, record};
 pub(super) use setup::{RealClock, fresh_report, note, pin, seed_from_clock};
-pub use simulated::simulated;
+pub use simulated::{simulated, simulated_with};
 
 use super::{Failure, Outcome};
 use crate::cli::{Format, SweepArgs};
@@ -28,6 +29,7 @@ pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
     let mut watch = Watch::new(args).map_err(Failure::line)?;
     let destination = Destination::choose(args)?;
     let (mut report, stop) = match &args.simulate {
+        _ if args.colours => colours::run(args, &mut watch)?,
         Some(model) => simulated::run(args, model, &mut watch)?,
         None => setup::run(args, &mut watch).map(|(report, stop, _)| (report, stop))?,
     };
@@ -69,7 +71,9 @@ fn outcome(args: &SweepArgs, state: State) -> Outcome {
 fn show(args: &SweepArgs, report: &Report, destination: &Destination) -> Result<(), Failure> {
     let saved = destination.save(report);
     let data_on_stdout = args.format == Format::Json || destination.is_stdout();
-    let colour = |is_terminal: bool| is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|v| v.is_empty());
+    let plain = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
+    let colour = |is_terminal: bool| is_terminal && unset("NO_COLOR") && !plain;
     let last_line =
         saved.as_ref().ok().and_then(Option::as_ref).map(|line| format!("\n{line}\n")).unwrap_or_default();
     let table = |is_terminal| {
@@ -81,7 +85,11 @@ fn show(args: &SweepArgs, report: &Report, destination: &Destination) -> Result<
         let _ = std::io::stderr().write_all(table(std::io::stderr().is_terminal()).as_bytes());
         super::print(&to_json(report))?;
     } else {
-        super::print(&table(std::io::stdout().is_terminal()))?;
+        match super::print(&table(std::io::stdout().is_terminal())) {
+            // the reader has seen enough, and the exit code still tells the verdict
+            Err(failure) if failure.is_closed_pipe() => {}
+            printed => printed?,
+        }
     }
     saved.map(drop)
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::SweepArgs;
 use crate::commands::Failure;
-use crate::report::{Report, SaveError, save};
+use crate::report::{Report, SaveError, printable, save};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -36,8 +36,11 @@ impl Destination {
             Some(path) if path.as_os_str() == "-" => Ok(Destination::Stdout),
             Some(path) => {
                 let name = path.display().to_string();
-                if path.is_dir() {
-                    return Err(Failure::line(format!("cannot write the report to {name}: Is a directory")));
+                if path.exists() && !path.is_file() {
+                    let what = if path.is_dir() { "Is a directory" } else { "Not a regular file" };
+                    return Err(Failure::line(format!(
+                        "cannot write the report to {name}: {what} (name another file, or - for stdout)"
+                    )));
                 }
                 if !args.force && path.symlink_metadata().is_ok() {
                     return Err(Failure::line(SaveError::Exists(name)));
@@ -63,7 +66,7 @@ impl Destination {
             Destination::Own(folder) => save_own(report, folder),
         };
         match path {
-            Ok(path) => Ok(Some(format!("report: {}", path.display()))),
+            Ok(path) => Ok(Some(format!("report: {}", printable(&path.display().to_string(), 4096)))),
             Err(error) => match save_own(report, &std::env::temp_dir()) {
                 Ok(rescued) => Err(Failure::line(format!("{error}; it is in {} instead", rescued.display()))),
                 Err(_) => Err(Failure::line(error)),

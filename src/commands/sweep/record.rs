@@ -2,9 +2,10 @@
 //!
 //! The same on a real machine and on a simulated one, so that tests drive exactly what users run.
 
-use crate::judge;
-use crate::report::{Allocator, Band, CellSpec, PathName, Phase, Report, Scan, Skipped};
+use crate::judge::{self, Questions};
+use crate::report::{Allocator, Band, CellSpec, PathName, Phase, Report, Skipped};
 use crate::sweep::grid::{self, Asked};
+use crate::sweep::sides;
 use crate::sweep::{LONG, Machine, Plan, Sampled, Stop, Watcher, sample, trial_ns};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -45,6 +46,10 @@ pub fn record(
     let began = Instant::now();
     let random = Xoshiro256PlusPlus::seed_from_u64(report.run.seed);
     let mut recorder = Recorder { report, machine, random, watcher, cost: Cost::default(), stop: None };
+    if asked.find_lens {
+        recorder.lengths(asked);
+        return (recorder.stop, recorder.cost);
+    }
     for plan in grid::screens(asked) {
         recorder.take(plan);
     }
@@ -54,10 +59,9 @@ pub fn record(
         };
         let label = match questions.phase {
             Phase::Screen => "closing gaps",
-            Phase::Confirm => "confirming on fresh rounds",
+            Phase::Confirm | Phase::Lengths => "confirming on fresh rounds",
         };
-        let (phase, rounds, cells) = (questions.phase, questions.rounds, questions.cells);
-        recorder.take(Plan { label: label.into(), phase, rounds, cells, controls: vec![] });
+        recorder.ask(questions, label.into());
     }
     for len in asked.long_lens() {
         let time = budget.time.saturating_sub(began.elapsed());
@@ -98,20 +102,35 @@ impl Recorder<'_> {
         self.stop = stopped;
     }
 
+    /// Takes what judge asks for.
+    fn ask(&mut self, questions: Questions, label: String) {
+        let Questions { phase, rounds, cells } = questions;
+        self.take(Plan { label, phase, rounds, cells, controls: vec![] });
+    }
+
+    /// Searches for the lengths at which bands begin and end, one path at a time.
+    fn lengths(&mut self, asked: &Asked) {
+        for path in &asked.paths {
+            while self.stop.is_none() {
+                let next = judge::lengths(self.report, asked.allocators[0], std::slice::from_ref(path));
+                let Some(questions) = next else { break };
+                let (len, before) = (questions.cells[0].len, self.report.cells.len());
+                self.ask(questions, format!("{path} at {len} B"));
+                if self.report.cells.len() == before {
+                    break; // refused, with its reason
+                }
+            }
+        }
+    }
+
     /// Drops cells that the machine cannot take, with the reason in the report.
     fn leave_out(&mut self, plan: &mut Plan) {
         let can = |cell: &CellSpec| self.machine.can(cell);
         let lost: Vec<CellSpec> = plan.cells.iter().copied().filter(|c| !can(c)).collect();
         plan.cells.retain(can);
         plan.controls.retain(can);
-        let size = self.machine.source_size;
         for cell in lost {
-            let reason = format!(
-                "the file of {} is too short for {} at src {:#05x} and beyond",
-                grid::size(size),
-                grid::size(cell.len),
-                cell.src
-            );
+            let Err(reason) = self.machine.check(&cell) else { continue };
             let known = |s: &Skipped| s.path == cell.path && s.allocator == cell.allocator;
             if !self.report.skipped.iter().any(known) {
                 self.report.skipped.push(Skipped { path: cell.path, allocator: cell.allocator, reason });
@@ -123,9 +142,9 @@ impl Recorder<'_> {
     fn long(&mut self, asked: &Asked, len: u64, left: Budget) {
         let Some(affordable) = self.affordable(asked, len, left.time) else { return };
         if affordable < LEAST_LONG_OFFSETS && left.strict {
-            for path in &asked.paths {
+            for path in asked.long_paths() {
                 let reason = format!("no time left for {} (give more with --time)", grid::size(len));
-                self.report.skipped.push(Skipped { path: *path, allocator: None, reason });
+                self.report.skipped.push(Skipped { path, allocator: None, reason });
             }
             return;
         }
@@ -139,13 +158,11 @@ impl Recorder<'_> {
             return None;
         }
         let mut one_block = 0;
-        for path in &asked.paths {
-            for allocator in &asked.allocators {
-                // an unaligned offset: neither the best case nor in any published band
-                let cell = cell_at(*path, *allocator, len, 0x755);
-                one_block +=
-                    if self.machine.can(&cell) { trial_ns(self.machine, &cell, 3).unwrap_or(0) } else { 0 };
-            }
+        for (path, allocator) in asked.long_columns() {
+            // an unaligned offset: neither the best case nor in any published band
+            let cell = sides::on_own_side(path, allocator, len, 0x755);
+            one_block +=
+                if self.machine.can(&cell) { trial_ns(self.machine, &cell, 3).unwrap_or(0) } else { 0 };
         }
         let all = one_block.max(1) * u64::from(asked.long_rounds());
         let count = usize::try_from(left.as_nanos() as u64 / all).unwrap_or(usize::MAX);
@@ -153,11 +170,7 @@ impl Recorder<'_> {
     }
 }
 
-fn cell_at(path: PathName, allocator: Allocator, len: u64, dst: u16) -> CellSpec {
-    CellSpec { path, allocator: Some(allocator), len, dst, src: 0, reference: false }
-}
-
-/// The bands of dst sweeps confirmed so far at the longest of the short lengths.
+/// The bands of sweeps over the allocators' side confirmed so far at the longest of the short lengths.
 fn confirmed(report: &Report) -> Vec<(PathName, Allocator, Band)> {
     let paths = judge::judge(report).verdict.paths;
     let fine = paths.iter().map(|p| p.len).filter(|len| *len < LONG).max();
@@ -165,7 +178,8 @@ fn confirmed(report: &Report) -> Vec<(PathName, Allocator, Band)> {
         .into_iter()
         .filter(|p| Some(p.len) == fine)
         .flat_map(|p| {
-            let found = p.bands.into_iter().filter(|b| b.confirmed && b.scan == Scan::Dst);
+            let own = p.path.own_scan();
+            let found = p.bands.into_iter().filter(move |b| b.confirmed && b.scan == own);
             found.filter_map(move |b| Some((p.path, p.allocator?, b)))
         })
         .collect()

@@ -6,7 +6,8 @@ use crate::allocator::{self, AllocatorError, POOL_PAGES, Pool, PoolSpec};
 use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
 use crate::host;
-use crate::path::{self, Source};
+use crate::judge;
+use crate::path::{CopyPath, Opener, Source};
 use crate::report::{
     Allocator, Fact, Host, Noise, Options, PathName, Placement, Report, RunInfo, Schema, Skipped, Tool,
     Verdict,
@@ -38,17 +39,22 @@ impl Plan {
     /// What the options ask of a source of this size.
     pub fn of(args: &SweepArgs, source_size: u64) -> Result<Plan, Failure> {
         let lens: Option<Vec<u64>> = (!args.len.is_empty()).then(|| {
-            let mut lens: Vec<u64> = args.len.iter().map(|l| in_bytes(*l, source_size)).collect();
+            let mut lens: Vec<u64> = args.len.iter().filter_map(|l| in_bytes(*l, source_size)).collect();
             lens.sort_unstable();
             lens.dedup();
             lens
         });
+        let find_lens = find_lens(args)?;
+        let by_default = args.allocators.is_empty();
         let asked = Asked {
-            paths: unique(&args.paths),
-            allocators: unique(&args.allocators),
+            paths: unique(&args.chosen_paths()),
+            allocators: if by_default { USUAL_ALLOCATORS.to_vec() } else { unique(&args.allocators) },
+            sparing: by_default,
             dst: args.dst.clone(),
             src: args.src.clone(),
             lens,
+            find_lens,
+            longest_searched: judge::LONGEST_SEARCHED,
             rounds: args.rounds,
             default_rounds: ROUNDS,
             source_size,
@@ -75,10 +81,13 @@ impl Plan {
     pub fn usual(source_size: u64, seed: u64) -> Plan {
         let asked = Asked {
             paths: vec![PathName::Read],
-            allocators: vec![Allocator::Glibc, Allocator::Jemalloc, Allocator::Mimalloc],
+            allocators: USUAL_ALLOCATORS.to_vec(),
+            sparing: true,
             dst: crate::sweep::Offsets::circle(),
             src: None,
             lens: None,
+            find_lens: false,
+            longest_searched: judge::LONGEST_SEARCHED,
             rounds: None,
             default_rounds: ROUNDS,
             source_size,
@@ -96,13 +105,34 @@ impl Plan {
     }
 }
 
+/// Allocators where `--allocators` does not say.
+const USUAL_ALLOCATORS: [Allocator; 3] = [Allocator::Glibc, Allocator::Jemalloc, Allocator::Mimalloc];
+
 /// The most cells of one sweep: an hour of 64 KiB copies, and a report that still loads.
 const MOST_CELLS: usize = 1 << 18;
 
-fn in_bytes(len: Length, source_size: u64) -> u64 {
+/// Whether lengths are to be searched for.
+fn find_lens(args: &SweepArgs) -> Result<bool, Failure> {
+    if !args.len.contains(&Length::Auto) {
+        return Ok(false);
+    }
+    if args.len.len() > 1 {
+        return Err(Failure::line("--len auto searches for lengths by itself: give no others with it"));
+    }
+    match args.chosen_paths().into_iter().find(|path| !path.is_user_space()) {
+        Some(path) => Err(Failure::line(format!(
+            "--len auto is for copies in user space, such as --paths memcpy; {path} is a path of another kind"
+        ))),
+        None => Ok(true),
+    }
+}
+
+/// Bytes of a length, if it is one.
+fn in_bytes(len: Length, source_size: u64) -> Option<u64> {
     match len {
-        Length::Bytes(bytes) => bytes,
-        Length::File => source_size,
+        Length::Bytes(bytes) => Some(bytes),
+        Length::File => Some(source_size),
+        Length::Auto => None,
     }
 }
 
@@ -133,6 +163,7 @@ fn resolved(args: &SweepArgs, asked: &Asked) -> Options {
         dst: asked.dst.to_string(),
         src: asked.src.as_ref().map_or("0x0".into(), ToString::to_string),
         len: asked.short_lens().into_iter().chain(asked.long_lens()).collect(),
+        len_auto: asked.find_lens,
         rounds: args.rounds.unwrap_or(ROUNDS),
         time_s: args.time,
         cpu: args.cpu,
@@ -140,6 +171,7 @@ fn resolved(args: &SweepArgs, asked: &Asked) -> Options {
         first_touch: args.first_touch,
         affected_at: args.affected_at,
         simulate: args.simulate.clone(),
+        colours: args.colours,
     }
 }
 
@@ -192,12 +224,13 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     fits(&asked, &source)?;
     let span = asked.longest().max(grid::WHOLE).min(source.size());
     asked.source_size = span;
-    let resident_before = known(source.resident(span));
-    source.fault_in(span).map_err(Failure::line)?;
     let mut report = fresh_report(facts(cpu), options, seed);
     report.placements = placements(&asked, &mut report.skipped)?;
     asked.natural = natural_of(&report.placements);
+    // buffers first: that memory is short is known at once, a long file is read in slowly
     let mut machine = machine(args, &mut asked, &source, &mut report.skipped)?;
+    let resident_before = known(source.resident(span));
+    source.fault_in(span).map_err(Failure::line)?;
     report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
     report.noise.notes = notes(&machine.pools);
     let watch = disturbance::Watch::start();
@@ -259,7 +292,7 @@ fn known(fact: Fact<bool>) -> Option<bool> {
 }
 
 /// The machine's facts, with the CPU that was chosen.
-fn facts(cpu: u32) -> Host {
+pub fn facts(cpu: u32) -> Host {
     let mut host = host::gather(true);
     host::pin(&mut host, cpu);
     host
@@ -329,9 +362,10 @@ fn machine(
         other => other,
     }
     .map_err(Failure::line)?;
-    let mut paths = Vec::new();
+    let mut paths: Vec<Box<dyn CopyPath>> = Vec::new();
+    let opener = Opener::new(source, asked.longest_without_file() as usize);
     for name in &asked.paths {
-        match path::open(*name, source) {
+        match opener.open(*name) {
             Ok(path) => paths.push(path),
             Err(reason) => skipped.push(Skipped { path: *name, allocator: None, reason }),
         }
@@ -386,7 +420,7 @@ impl Clock for RealClock {
     }
 }
 
-/// Notes what disturbed a run.
+/// Takes what disturbed the run into the report.
 pub fn note(noise: &mut Noise, seen: disturbance::Disturbance) {
     noise.context_switches = seen.context_switches;
     noise.page_faults = seen.page_faults;

@@ -40,8 +40,18 @@ pub fn run(
 
 /// A whole sweep of a model with the defaults of the command line, for tests and error rates.
 pub fn simulated(model: &Model, seed: u64) -> Report {
-    let plan = Plan::usual(grid::WHOLE, seed);
-    let (mut report, stop) = simulate(model, plan, &mut Unwatched);
+    judged(simulate(model, Plan::usual(grid::WHOLE, seed), &mut Unwatched))
+}
+
+/// A sweep of a model with these options, for tests: their own `--simulate` is not looked at.
+///
+/// # Errors
+/// Options that contradict each other.
+pub fn simulated_with(model: &Model, args: &SweepArgs) -> Result<Report, Failure> {
+    Ok(judged(simulate(model, Plan::of(args, grid::WHOLE)?, &mut Unwatched)))
+}
+
+fn judged((mut report, stop): (Report, Option<Stop>)) -> Report {
     report.run.complete = stop.is_none();
     let judged = crate::judge::judge(&report);
     (report.verdict, report.noise.floors) = (judged.verdict, judged.floors);

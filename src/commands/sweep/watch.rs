@@ -4,9 +4,9 @@ use super::USUAL_SECONDS;
 use crate::cli::SweepArgs;
 use crate::sweep::{Stop, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -23,21 +23,23 @@ impl Watch {
     pub fn new(args: &SweepArgs) -> std::io::Result<Watch> {
         let signal = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
-        for number in [SIGINT, SIGTERM] {
+        for number in [SIGINT, SIGTERM, SIGHUP] {
             flag::register_conditional_shutdown(number, 130, again.clone())?;
             flag::register(number, again.clone())?;
             flag::register_usize(number, signal.clone(), number as usize)?;
         }
         // a file size limit becomes an error of the write, which is reported like a full disk
         flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-        let shown = !args.quiet && std::io::stderr().is_terminal();
+        let shown = !args.quiet && args.simulate.is_none() && std::io::stderr().is_terminal();
         let bar = match shown {
             true => ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8)),
             false => ProgressBar::hidden(),
         };
         if shown {
             let seconds = args.time.unwrap_or(USUAL_SECONDS);
-            eprintln!("fsprobe: measuring for up to {seconds:.0} s (Ctrl-C keeps what was measured)");
+            let line =
+                format!("fsprobe: measuring for about {seconds:.0} s (Ctrl-C keeps what was measured)\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
         }
         let style = ProgressStyle::with_template("{msg:34} {bar:28} {percent:>3} % {eta:>4}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -68,6 +70,7 @@ impl Watcher for Watch {
         match self.signal.load(Ordering::Relaxed) as i32 {
             SIGINT => return Some(Stop::Signal("SIGINT")),
             SIGTERM => return Some(Stop::Signal("SIGTERM")),
+            SIGHUP => return Some(Stop::Signal("SIGHUP")),
             _ => {}
         }
         self.deadline.filter(|end| Instant::now() >= *end).map(|_| Stop::Time)

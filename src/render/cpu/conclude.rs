@@ -124,7 +124,7 @@ fn memcpy(host: &Host) -> Memcpy {
 }
 
 /// Whether the last word about glibc's view of the CPU, which is the one in force, takes ERMS away.
-fn erms_switched_off(libc: &Libc) -> bool {
+pub(crate) fn erms_switched_off(libc: &Libc) -> bool {
     let words = libc.tunables.iter().flatten();
     let hwcaps = words.filter_map(|word| word.strip_prefix("glibc.cpu.hwcaps=")).next_back();
     hwcaps.is_some_and(|caps| caps.split(',').any(|cap| cap.trim() == "-ERMS"))

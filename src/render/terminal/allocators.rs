@@ -2,6 +2,7 @@
 
 use super::Style;
 use super::scanline::{Interval, Scanline};
+use super::summary::paths;
 use crate::render::number::{bytes, offset, on_circle};
 use crate::render::text::{listed, paragraph};
 use crate::report::{Allocator, Axis, Depth, PathName, Report, Scan};
@@ -9,34 +10,44 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One line an allocator, where a deep band can be met by placing a buffer.
 pub fn allocators(report: &Report, style: Style) -> String {
-    let paths: BTreeSet<PathName> = report.verdict.paths.iter().map(|v| v.path).collect();
-    let lines: Vec<String> = paths.into_iter().flat_map(|path| on_path(report, path, style)).collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    let intro = "Where allocators put buffers on their own, against a source at page offset 0x000:";
-    paragraph("", intro, style.width) + &lines.concat()
+    // a buffer is met as a destination or as a source; paths that do the same are told together
+    let told = |scan: Scan, other: &str| {
+        let paths = paths(report).into_iter().filter(|p| p.own_scan() == scan);
+        let mut deep: BTreeMap<u64, BTreeSet<Interval>> = BTreeMap::new();
+        for (len, bands) in paths.flat_map(|path| deep_intervals(report, path)) {
+            deep.entry(len).or_default().extend(bands);
+        }
+        let lines = lines(report, &deep, style);
+        if lines.is_empty() {
+            return String::new();
+        }
+        let intro =
+            format!("Where allocators put buffers on their own, against a {other} at page offset 0x000:");
+        paragraph("", &intro, style.width) + &lines.concat()
+    };
+    told(Scan::Dst, "source") + &told(Scan::Src, "destination")
 }
 
-fn on_path(report: &Report, path: PathName, style: Style) -> Vec<String> {
-    let deep = deep_intervals(report, path);
+fn lines(report: &Report, deep: &BTreeMap<u64, BTreeSet<Interval>>, style: Style) -> Vec<String> {
     if deep.is_empty() {
         return vec![];
     }
     let owners: BTreeSet<Allocator> = report.placements.iter().map(|p| p.allocator).collect();
-    let lines = owners
-        .into_iter()
-        .map(|owner| paragraph(&format!("  {owner:<9} "), &of(report, owner, &deep), style.width));
-    lines.collect()
+    let line = |owner| paragraph(&format!("  {owner:<9} "), &of(report, owner, deep), style.width);
+    owners.into_iter().map(line).collect()
 }
 
-/// The deep bands of a path by length, for a source at 0x000; not those of the source alone, which no
-/// placement of the destination meets or avoids.
+/// The deep bands of a path by length, for its own side at 0x000; not those of that side alone, which no
+/// placement of the buffer meets or avoids.
 fn deep_intervals(report: &Report, path: PathName) -> BTreeMap<u64, BTreeSet<Interval>> {
-    let line = Scanline { path, scan: Scan::Dst, held: 0 };
+    let alien = match path.own_scan() {
+        Scan::Dst => Axis::Src,
+        Scan::Src => Axis::Dst,
+    };
+    let line = Scanline { path, scan: path.own_scan(), held: 0 };
     let mut deep: BTreeMap<u64, BTreeSet<Interval>> = BTreeMap::new();
     for verdict in report.verdict.paths.iter().filter(|v| v.path == path) {
-        let bands = verdict.bands.iter().filter(|b| b.depth == Depth::Deep && b.axis != Some(Axis::Src));
+        let bands = verdict.bands.iter().filter(|b| b.depth == Depth::Deep && b.axis != Some(alien));
         deep.entry(verdict.len).or_default().extend(bands.filter_map(|b| line.interval(b)));
     }
     deep.retain(|_, bands| !bands.is_empty());

@@ -1,5 +1,6 @@
 //! Bands in words: where, on which axis, how much slower.
 
+use super::summary::as_distance;
 use crate::render::number::{bytes, gigabytes, offset, on_circle, span, three, times};
 use crate::render::text::listed;
 use crate::report::{Allocator, Axis, Band, Depth, PAGE, PathName, PathVerdict, Report, Scan};
@@ -53,19 +54,21 @@ impl Found<'_> {
     fn cost_at(&self, len: u64) -> String {
         let mut at: Vec<_> = self.seen.iter().filter(|(verdict, _)| verdict.len == len).collect();
         at.sort_by(|a, b| a.1.slowdown.total_cmp(&b.1.slowdown));
-        let (verdict, band) = at[at.len() / 2];
+        // the speeds are of the same blocks as the slowdown, so that they agree
+        let (_, band) = at[at.len() / 2];
         let [low, high] = [at[0].1.slowdown, at[at.len() - 1].1.slowdown].map(times);
         let factor = if low == high { high } else { format!("{low} to {high}") };
         format!(
             "{factor} slower at {} ({} instead of {} GB/s, {} ns per KiB)",
             bytes(len),
             gigabytes(band.bytes_per_s),
-            gigabytes(verdict.baseline_bytes_per_s),
+            gigabytes(band.bytes_per_s * band.slowdown),
             signed(band.penalty_ns_per_kib)
         )
     }
 
-    /// ` with glibc only`, where not every allocator of the path shows it.
+    /// ` (seen with glibc)`, where not every allocator of the path shows it: others may not have been
+    /// measured there.
     pub fn owners(&self, report: &Report) -> String {
         let path = self.seen[0].0.path;
         let of = |verdicts: &mut dyn Iterator<Item = &PathVerdict>| -> BTreeSet<Allocator> {
@@ -77,7 +80,7 @@ impl Found<'_> {
         match (seen.len(), all.len()) {
             (0, _) | (_, 1) => String::new(),
             (seen, all) if seen == all => ", whichever allocator".into(),
-            _ => format!(", with {} only", listed(&names)),
+            _ => format!(" (seen with {})", listed(&names)),
         }
     }
 }
@@ -90,7 +93,7 @@ fn signed(value: f64) -> String {
 
 /// Where the band lies, as a clause: `when the destination lies 1 to 15 bytes past its source, modulo
 /// 4096 (distance 0x001-0x00f)`.
-pub fn whereabouts(band: &Band) -> String {
+pub fn whereabouts(path: PathName, band: &Band) -> String {
     let (from, to) = (on_circle(band.from), on_circle(band.to));
     let at = span(from, to);
     let place = match band.axis {
@@ -103,6 +106,13 @@ pub fn whereabouts(band: &Band) -> String {
             format!(
                 "at {} offsets {at} (neither destination, source nor distance alone decides)",
                 side(band.scan)
+            )
+        }
+        None if as_distance(path, band).is_some() => {
+            let [near, far] = as_distance(path, band).unwrap_or_default();
+            format!(
+                "when the source starts at page offset {at}, which is distance {}, as the destination is always at 0x000",
+                span(near, far)
             )
         }
         None => format!(

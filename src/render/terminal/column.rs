@@ -2,7 +2,7 @@
 
 use super::rows::Row;
 use super::scanline::{Interval, Scanline};
-use crate::report::{Allocator, Depth, PathVerdict, Report, Scan, offset_of};
+use crate::report::{Allocator, Depth, PathVerdict, Report, offset_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The samples of one (allocator, length) along a scanline, and what was judged of them.
@@ -13,7 +13,7 @@ pub struct Column {
     samples: BTreeMap<u16, Vec<f64>>,
     /// The judged bands on this line, the slowest first.
     pub bands: Vec<Slow>,
-    /// Page offsets that the allocator returned on its own; none on a line that varies the source.
+    /// Page offsets that the allocator returned on its own; none on a line that varies the other side.
     pub natural: BTreeSet<u16>,
     /// Throughput of the unaffected cells, bytes per second: of unaligned and of aligned offsets.
     clean: [Option<f64>; 2],
@@ -53,9 +53,9 @@ impl Column {
             .collect();
         bands.sort_by(|a, b| b.slowdown.total_cmp(&a.slowdown));
         let placed = report.placements.iter().filter(|p| Some(p.allocator) == allocator && p.len == len);
-        let natural = match line.scan {
-            Scan::Dst => placed.flat_map(|p| &p.offsets).map(|o| offset_of(u64::from(*o))).collect(),
-            Scan::Src => BTreeSet::new(),
+        let natural = match line.scan == line.path.own_scan() {
+            true => placed.flat_map(|p| &p.offsets).map(|o| offset_of(u64::from(*o))).collect(),
+            false => BTreeSet::new(),
         };
         Column { allocator, len, samples: BTreeMap::new(), bands, natural, clean: [None; 2] }
     }

@@ -96,6 +96,9 @@ fn libc(host: &Host) -> String {
     let version = libc.version.as_deref().map_or_else(|| unknown(host, "libc.version"), fact);
     let package = libc.package.as_deref().map(|p| format!(" ({})", fact(p))).unwrap_or_default();
     let window = match (libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold) {
+        (Some(_), _) if crate::render::cpu::erms_switched_off(libc) => {
+            "memcpy: never rep movsb (GLIBC_TUNABLES)".into()
+        }
         (Some(start), Some(stop)) if stop.saturating_sub(start) > 1 => {
             format!("memcpy: rep movsb for {} to {}", bytes(start + 1), bytes(stop - 1))
         }

@@ -2,11 +2,13 @@
 
 use super::Style;
 use super::column::{Column, Slow};
+use super::plane;
 use super::rows::{Row, Which, rows};
 use super::scanline::{SWEPT, Scanline};
+use super::summary::{FEW, state_of};
 use crate::render::number::{bytes, counted, gigabytes, offset, times_briefly};
 use crate::render::text::{Paint, paint, paragraph};
-use crate::report::{Depth, PathName, Report, Scan};
+use crate::report::{self, Depth, PathName, Phase, Report, Scan, State};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, TableStyle};
 use std::collections::BTreeSet;
 
@@ -18,26 +20,55 @@ const HOLE: f64 = 1.15;
 
 /// The matrices of every copy path in the report, and what their marks mean.
 pub fn matrices(report: &Report, style: Style) -> String {
-    let paths: BTreeSet<PathName> = report.cells.iter().map(|c| c.path).collect();
-    if paths.is_empty() {
+    if report.cells.is_empty() {
         return paragraph("", "No samples were recorded.", style.width);
     }
-    let mut out: Vec<String> = Vec::new();
-    for path in paths {
-        if let Some((line, lines)) = Scanline::fullest(report, path, Scan::Dst) {
-            out.extend(of_line(report, line, style));
-            if lines > 1 {
-                let text =
-                    format!("{path} was swept at {lines} source offsets; shown is {}.", offset(line.held));
-                out.push(paragraph("", &text, style.width));
-            }
-        }
-        if let Some((line, 1..)) = Scanline::fullest(report, path, Scan::Src) {
-            out.extend(source_sweep(report, line, style));
+    let paths: BTreeSet<PathName> =
+        report.cells.iter().filter(|c| is_swept(report, c)).map(|c| c.path).collect();
+    let many = paths.len() > FEW;
+    let shown = paths.iter().filter(|p| !many || state_of(report, **p) == Some(State::Affected));
+    let mut out: Vec<String> =
+        shown.clone().take(FEW).flat_map(|path| of_path(report, *path, style)).collect();
+    out.extend(legend(&out, style));
+    let left = shown.count().saturating_sub(FEW);
+    if many && left > 0 {
+        let paths = counted(left as u64, "more slow path");
+        let text = format!("The matrices of {paths} are left out: name one with --paths to see its own.");
+        out.push(paragraph("", &text, style.width));
+    }
+    out.join("\n")
+}
+
+/// Whether a cell is of a sweep over offsets, not of a search for lengths.
+fn is_swept(report: &Report, cell: &report::Cell) -> bool {
+    report.runs.get(cell.run).is_none_or(|run| run.phase != Phase::Lengths)
+}
+
+/// The matrix of a path along the allocator's side, after its maps where both sides were swept.
+fn of_path(report: &Report, path: PathName, style: Style) -> Vec<String> {
+    let (own, other) = (path.own_scan(), held_side(path.own_scan()));
+    let mut out = plane::maps(report, path, style);
+    let is_plane = !out.is_empty();
+    if let Some((line, lines)) = Scanline::fullest(report, path, own) {
+        out.extend(of_line(report, line, style));
+        if lines > 1 {
+            let [_, held] = names(own);
+            let text = format!("{path} was swept at {lines} {held} offsets; shown is {}.", offset(line.held));
+            out.push(paragraph("", &text, style.width));
         }
     }
-    out.extend(legend(&out, style));
-    out.join("\n")
+    if let Some((line, 1..)) = Scanline::fullest(report, path, other).filter(|_| !is_plane) {
+        out.extend(other_side(report, line, style));
+    }
+    out
+}
+
+/// The side that a scan varies, and the other.
+fn names(scan: Scan) -> [&'static str; 2] {
+    match scan {
+        Scan::Dst => ["destination", "source"],
+        Scan::Src => ["source", "destination"],
+    }
 }
 
 /// The matrices of one line: as many lengths side by side as fit.
@@ -107,10 +138,7 @@ fn matrix(columns: &[Column], line: Scanline, style: Style) -> Option<String> {
 }
 
 fn title(line: Scanline, style: Style) -> String {
-    let [varied, held] = match line.scan {
-        Scan::Dst => ["destination", "source"],
-        Scan::Src => ["source", "destination"],
-    };
+    let [varied, held] = names(line.scan);
     let text =
         format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held));
     let text = paragraph("", &text, style.width);
@@ -203,8 +231,8 @@ fn natural_places(column: &Column) -> Cell {
     })
 }
 
-/// A sweep over sources: a matrix where a band lies in it, else one line.
-fn source_sweep(report: &Report, line: Scanline, style: Style) -> Vec<String> {
+/// A sweep over the path's own side: a matrix where a band lies in it, else one line.
+fn other_side(report: &Report, line: Scanline, style: Style) -> Vec<String> {
     let mut columns = Column::all(report, line);
     columns.retain(|c| c.places() >= SWEPT);
     if columns.iter().any(Column::has_slow_places) {
@@ -217,9 +245,23 @@ fn source_sweep(report: &Report, line: Scanline, style: Style) -> Vec<String> {
     let speeds: Vec<String> = speeds
         .map(|(c, speed)| format!("{} GB/s at {}{}", gigabytes(speed), bytes(c.len), with(c)))
         .collect();
-    let text =
-        format!("{}: src {range} at dst {}: no band ({}).", line.path, offset(line.held), speeds.join(", "));
+    let text = format!(
+        "{}: {} {range} at {} {}: no band ({}).",
+        line.path,
+        line.scan,
+        held_side(line.scan),
+        offset(line.held),
+        speeds.join(", ")
+    );
     vec![paragraph("", &text, style.width)]
+}
+
+/// The side that a scan holds.
+fn held_side(scan: Scan) -> Scan {
+    match scan {
+        Scan::Dst => Scan::Src,
+        Scan::Src => Scan::Dst,
+    }
 }
 
 /// What the signs that occur mean.
@@ -230,7 +272,10 @@ fn legend(shown: &[String], style: Style) -> Option<String> {
         (occurs(&|w| w.contains('~')), "~1.3x: mild band"),
         (occurs(&|w| w.contains('!') && w.contains('/')), "!4/8: so many of the offsets in a deep band"),
         (occurs(&|w| w == "natural"), "natural: where the allocator itself puts buffers"),
-        (occurs(&|w| w.ends_with('*')), "*: multiples of 0x20 only, left out of the row above"),
+        (
+            occurs(&|w| w.starts_with("0x") && w.ends_with('*')),
+            "*: multiples of 0x20 only, left out of the row above",
+        ),
         (occurs(&|w| w == "·"), "·: not measured"),
     ];
     let meant: Vec<&str> = signs.into_iter().filter(|(occurs, _)| *occurs).map(|(_, text)| text).collect();

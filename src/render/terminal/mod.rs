@@ -7,10 +7,13 @@ mod allocators;
 mod bands;
 mod column;
 mod header;
+mod lengths;
 mod matrix;
 mod notes;
+mod plane;
 mod rows;
 mod scanline;
+mod summary;
 mod verdict;
 
 use crate::report::Report;
@@ -38,10 +41,15 @@ impl Default for Style {
 /// A sweep's report: the machine, the page-offset throughput matrix of each copy path, the verdict.
 pub fn sweep(report: &Report, style: Style) -> String {
     let style = Style { width: style.width.clamp(NARROWEST, WIDEST), ..style };
+    // without offsets there is nothing to say of bands
+    let colours_alone = report.colours.is_some() && report.cells.is_empty();
     let parts = [
         header::header(report, style),
-        matrix::matrices(report, style),
-        verdict::verdict(report, style),
+        summary::summary(report, style),
+        lengths::lengths(report, style),
+        if colours_alone { String::new() } else { matrix::matrices(report, style) },
+        crate::render::colours::colours(report, style.width),
+        if colours_alone { String::new() } else { verdict::verdict(report, style) },
         allocators::allocators(report, style),
         notes::notes(report, style),
     ];

@@ -1,7 +1,7 @@
 //! One line through the plane of (dst, src) offsets: one side varied, the other held.
 
 use crate::render::number::on_circle;
-use crate::report::{Axis, Band, Cell, PAGE, PathName, Report, Scan, distance};
+use crate::report::{Axis, Band, Cell, PAGE, PathName, Phase, Report, Scan, distance};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An interval on the circle of page offsets, its ends included.
@@ -60,13 +60,23 @@ impl Scanline {
     /// as good), and how many lines were swept.
     pub fn fullest(report: &Report, path: PathName, scan: Scan) -> Option<(Self, usize)> {
         let mut places: BTreeMap<u16, BTreeSet<u16>> = BTreeMap::new();
-        for (varied, held) in report.cells.iter().filter(|c| c.path == path).filter_map(|c| sides(c, scan)) {
+        for (varied, held) in report
+            .cells
+            .iter()
+            .filter(|c| c.path == path && screened(report, c))
+            .filter_map(|c| sides(c, scan))
+        {
             places.entry(held).or_default().insert(varied);
         }
         let held = *places.iter().max_by_key(|(held, v)| (v.len(), std::cmp::Reverse(**held)))?.0;
         let swept = places.values().filter(|varied| varied.len() >= SWEPT).count();
         Some((Scanline { path, scan, held }, swept))
     }
+}
+
+/// Whether a cell is of a sweep: fresh rounds cross sweeps at a few cells.
+fn screened(report: &Report, cell: &Cell) -> bool {
+    report.runs.get(cell.run).is_some_and(|run| run.phase == Phase::Screen)
 }
 
 /// The varied and the held offset of a cell, 0x1000 judged as 0x000.

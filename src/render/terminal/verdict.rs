@@ -2,9 +2,10 @@
 
 use super::Style;
 use super::bands::{Found, found, whereabouts};
+use super::summary::{deepest, has_many_paths, paths, state_of};
 use crate::render::number::{bytes, gigabytes, on_circle, span, times};
 use crate::render::text::{Paint, listed, paint, paragraph};
-use crate::report::{Axis, Depth, PathName, Report, State, printable};
+use crate::report::{Axis, Cell, Depth, PAGE, PathName, Phase, Report, Scan, State, printable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More bands than this in one path are counted, not told.
@@ -21,14 +22,53 @@ pub fn verdict(report: &Report, style: Style) -> String {
     tell(interrupted(report));
     tell(reasons(report));
     tell(Some(this_cpu(report)));
-    paths(report).into_iter().for_each(|path| tell(mild(report, path)));
+    if has_many_paths(report) {
+        tell(mild_of_many(report));
+    } else {
+        paths(report).into_iter().for_each(|path| tell(mild(report, path)));
+    }
     tell(misalignment(report));
+    tell(page_crossing(report));
     text
 }
 
-/// The copy paths judged.
-fn paths(report: &Report) -> BTreeSet<PathName> {
-    report.verdict.paths.iter().map(|v| v.path).collect()
+/// A sentence where nothing but lengths was searched for.
+fn lengths_alone(report: &Report) -> Option<String> {
+    let told = match report.verdict.state {
+        State::Affected => "a band exists at the lengths named above.",
+        State::Clean => "no length shows a band.",
+        State::Inconclusive => "whether any length shows a band cannot be told.",
+    };
+    (report.verdict.paths.is_empty() && report.run.options.len_auto).then(|| told.into())
+}
+
+/// Many paths: those that are slow at the same place together, then those that are not.
+fn on_many(report: &Report) -> Vec<String> {
+    let mut slow: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut rest: BTreeMap<State, Vec<&str>> = BTreeMap::new();
+    for path in paths(report) {
+        let Some((_, band)) = deepest(report, path).filter(|(_, b)| b.confirmed) else {
+            rest.entry(state_of(report, path).unwrap_or(State::Inconclusive)).or_default().push(path.word());
+            continue;
+        };
+        let place = whereabouts(path, band);
+        match slow.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, paths)) => paths.push(path.word()),
+            None => slow.push((place, vec![path.word()])),
+        }
+    }
+    let slow = slow.into_iter().map(|(place, paths)| {
+        let are = if paths.len() == 1 { "is" } else { "are" };
+        format!("{} {are} slow {place}.", listed(&paths)).replace(" —.", ".")
+    });
+    let rest = rest.into_iter().map(|(state, paths)| match state {
+        State::Clean => format!("No page offset makes {} slow.", listed(&paths).replace(" and ", " or ")),
+        _ => format!(
+            "Whether any page offset makes {} slow cannot be told.",
+            listed(&paths).replace(" and ", " or ")
+        ),
+    });
+    slow.chain(rest).collect()
 }
 
 /// The state, loud, then what was found on each path.
@@ -37,7 +77,15 @@ fn headline(report: &Report, style: Style) -> String {
     let word = state.word().to_uppercase();
     let simulated = report.host.simulated.model();
     let simulated = simulated.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
-    let found: Vec<String> = paths(report).into_iter().flat_map(|path| on_path(report, path)).collect();
+    let found: Vec<String> = if has_many_paths(report) {
+        on_many(report)
+    } else {
+        paths(report)
+            .into_iter()
+            .flat_map(|path| on_path(report, path))
+            .chain(lengths_alone(report))
+            .collect()
+    };
     let found = if found.is_empty() { "no copy path was judged.".into() } else { found.join(" ") };
     let text = paragraph("", &format!("{word}{simulated}: {found}"), style.width);
     let colour = match state {
@@ -67,9 +115,13 @@ fn on_path(report: &Report, path: PathName) -> Vec<String> {
 }
 
 fn deep_band(report: &Report, path: PathName, found: &Found) -> String {
-    let (is, doubt) =
-        if found.is_confirmed() { ("is", "") } else { ("seems", " Fresh rounds did not confirm this.") };
-    let [place, cost, owners] = [whereabouts(found.band()), found.cost(), found.owners(report)];
+    let fresh = report.runs.iter().any(|run| run.phase == Phase::Confirm);
+    let (is, doubt) = match found.is_confirmed() {
+        true => ("is", ""),
+        false if fresh => ("seems", " Fresh rounds did not confirm this."),
+        false => ("seems", " No fresh rounds were taken to confirm this."),
+    };
+    let [place, cost, owners] = [whereabouts(path, found.band()), found.cost(), found.owners(report)];
     format!("{path} {is} slow {place}: {cost}{owners}.{doubt}").replace(" —:", ":")
 }
 
@@ -86,12 +138,27 @@ fn without_bands(report: &Report, path: PathName) -> String {
     let speeds: Vec<String> = speeds.take(3).collect();
     let speeds = listed(&speeds);
     match of_path().map(|v| v.state).max() {
+        _ if !report.run.complete => {
+            format!("whether any page offset makes {path} slow is not known yet ({speeds}).")
+        }
         Some(State::Clean) if of_path().any(|v| !v.bands.is_empty()) => {
             let least = times(report.run.options.affected_at);
-            format!("no page offset makes {path} {least} slower or worse ({speeds}).")
+            format!("{} makes {path} {least} slower or worse ({speeds}).", none_of(report, path))
         }
-        Some(State::Clean) => format!("no page offset makes {path} slow ({speeds})."),
+        Some(State::Clean) => format!("{} makes {path} slow ({speeds}).", none_of(report, path)),
         _ => format!("whether any page offset makes {path} slow cannot be told ({speeds})."),
+    }
+}
+
+/// `no page offset`, or `none of the 49 page offsets measured` where the circle was not covered.
+fn none_of(report: &Report, path: PathName) -> String {
+    let own = |c: &&Cell| c.path == path;
+    let place = |c: &Cell| if path.own_scan() == Scan::Src { c.src } else { c.dst };
+    let measured: BTreeSet<u16> =
+        report.cells.iter().filter(own).filter_map(place).map(|o| o % PAGE).collect();
+    match measured.len() {
+        all if all == usize::from(PAGE) => "no page offset".into(),
+        some => format!("none of the {some} page offsets measured"),
     }
 }
 
@@ -99,7 +166,7 @@ fn without_bands(report: &Report, path: PathName) -> String {
 fn interrupted(report: &Report) -> Option<String> {
     let how = match report.run.stopped_by.as_deref() {
         Some("time") => "The time limit ended the run".into(),
-        Some(by) => format!("The run was ended early by {}", printable(by, 80)),
+        Some(by) => format!("The run ended early ({})", printable(by, 80)),
         None => "The run is incomplete".into(),
     };
     let rest = "only what was measured until then is judged; run it again for the whole answer.";
@@ -139,7 +206,9 @@ fn this_cpu(report: &Report) -> String {
     };
     let matches = match (&report.verdict.signature, report.verdict.state) {
         (Some(signature), _) => format!("; what was found matches {}", printable(signature, 200)),
-        (None, State::Affected) => "; what was found matches no published signature".into(),
+        (None, State::Affected) if !report.verdict.paths.is_empty() => {
+            "; what was found matches no published signature".into()
+        }
         (None, _) => String::new(),
     };
     if cpu.family == 0 {
@@ -186,6 +255,14 @@ fn mild(report: &Report, path: PathName) -> Option<String> {
     })
 }
 
+/// Which of many paths have mild bands.
+fn mild_of_many(report: &Report) -> Option<String> {
+    let has = |path: &PathName| !found(report, *path, Depth::Mild).is_empty();
+    let paths: Vec<&str> = paths(report).into_iter().filter(has).map(PathName::word).collect();
+    let have = if paths.len() == 1 { "has" } else { "have" };
+    (!paths.is_empty()).then(|| format!("{} {have} milder bands too, which decide nothing.", listed(&paths)))
+}
+
 /// At most [`MOST_BANDS`] of them, and how many more.
 fn few(mut texts: Vec<String>) -> String {
     let left = texts.len().saturating_sub(MOST_BANDS);
@@ -206,8 +283,38 @@ fn misalignment(report: &Report) -> Option<String> {
         most.iter().rev().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
     (!most.is_empty()).then(|| {
         format!(
-            "Any destination off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.",
+            "Any {} off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.",
+            varied(report),
             few(most)
         )
     })
+}
+
+/// What short copies that end in the next page cost, named for what it is.
+fn page_crossing(report: &Report) -> Option<String> {
+    let mut most: BTreeMap<u64, f64> = BTreeMap::new();
+    for verdict in &report.verdict.paths {
+        if let Some(factor) = verdict.page_crossing {
+            let known = most.entry(verdict.len).or_insert(factor);
+            *known = known.max(factor);
+        }
+    }
+    let most: Vec<String> = most.iter().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
+    (!most.is_empty()).then(|| {
+        format!(
+            "A {} that crosses into the next page costs up to {}: page crossing, not the anomaly.",
+            varied(report),
+            few(most)
+        )
+    })
+}
+
+/// The side of the copies that was varied: `buffer` where that differs between paths.
+fn varied(report: &Report) -> &'static str {
+    let scans: BTreeSet<Scan> = paths(report).into_iter().map(PathName::own_scan).collect();
+    match (scans.contains(&Scan::Dst), scans.contains(&Scan::Src)) {
+        (true, true) => "buffer",
+        (false, true) => "source",
+        _ => "destination",
+    }
 }

@@ -4,7 +4,9 @@
 //! and a report without it has no causes.
 
 use super::profile::{Profile, Routine, profiles};
-use crate::report::{Band, Cause, Depth, Feature, Host, PathName, PathVerdict, Report, State, Verdict};
+use crate::report::{
+    Axis, Band, Cause, Depth, Feature, Host, PathName, PathVerdict, Report, Scan, State, Verdict, distance,
+};
 
 /// The length that paths are compared at.
 const FINE: u64 = 64 << 10;
@@ -92,7 +94,8 @@ impl Seen<'_> {
             let measured = "no path is slow: there is nothing to explain".into();
             return Some(Cause { layer: "kernel".into(), predicted, measured, contradiction: None });
         }
-        let told: Vec<String> = measured.iter().map(|p| self.runs(p)).collect();
+        let mut told: Vec<String> = measured.iter().map(|p| self.runs(p)).collect();
+        told.dedup(); // several allocators
         let doubts: Vec<String> = self
             .zero(&measured)
             .into_iter()
@@ -138,8 +141,9 @@ impl Seen<'_> {
             |p: &&&PathVerdict| self.profile(p.path, p.len).is_some_and(|f| f.routine == Routine::Movsb);
         let differs = |p: &&PathVerdict| -> Option<String> {
             let band = deepest(p)?;
-            if (band.from, band.to) != (movsb.from, movsb.to) && !band.contains(0) {
-                return Some(format!("{} is slow at {:#05x}-{:#05x} instead", p.path, band.from, band.to));
+            let (from, to) = by_distance(p.path, band);
+            if (from, to) != (movsb.from, movsb.to) && !band.contains(0) {
+                return Some(format!("{} is slow at {from:#05x}-{to:#05x} instead", p.path));
             }
             let share = band.penalty_ns_per_kib / movsb.penalty_ns_per_kib;
             ((share - 1.0).abs() > AGREE)
@@ -239,6 +243,16 @@ fn deepest(path: &PathVerdict) -> Option<&Band> {
     deep.max_by(|a, b| a.slowdown.total_cmp(&b.slowdown))
 }
 
+/// Where a band lies by distance: with the destination always at 0x000, source and distance say the same.
+fn by_distance(path: PathName, band: &Band) -> (u16, u16) {
+    match (path.fixed(), band.axis) {
+        (Some(Scan::Dst), axis) if axis != Some(Axis::Distance) => {
+            (distance(0, band.to), distance(0, band.from))
+        }
+        _ => (band.from, band.to),
+    }
+}
+
 /// `at 64 KiB 7.3x at 0x001-0x00f`.
 fn at(path: &PathVerdict, band: &Band) -> String {
     format!("at {} {:.1}x at {:#05x}-{:#05x}", size(path.len), band.slowdown, band.from, band.to)
@@ -258,6 +272,8 @@ fn bits(erms: Feature, fsrm: Feature) -> String {
 }
 
 fn is_or_are(words: &[&str]) -> String {
+    let mut words = words.to_vec();
+    words.dedup(); // several allocators
     format!("{} {}", words.join(", "), if words.len() == 1 { "is" } else { "are" })
 }
 

@@ -15,7 +15,7 @@ binary = "$${CARGO_TARGET_DIR:-target}/release/fsprobe"
 .PHONY: build test lint bench sweep have-file install clean help
 
 build: ## build the release binary, target/release/fsprobe (the default)
-	$(CARGO) build --release $(CARGOFLAGS)
+	@$(CARGO) build --release $(CARGOFLAGS)
 
 test: ## run every test
 	$(CARGO) test $(CARGOFLAGS)

@@ -25,10 +25,57 @@ pub struct Cli {
 /// The verbs that work.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Diagnose: the verdict in a blink, per copy path, with cause and remedies
+    Check(CheckArgs),
     /// Diagnose: the page-offset throughput matrix of copy paths, its slow bands flagged to the byte
     Sweep(Box<SweepArgs>),
     /// Diagnose: what this machine is, and what of it decides the copy paths
     Cpu(CpuArgs),
+}
+
+/// Options of `fsprobe check`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Exit codes: 0 clean, 1 affected, 3 inconclusive, 2 a usage or run-time error, 130 interrupted.\n\n\
+        Examples:\n  \
+        fsprobe check                    is this machine affected, through which calls, why, and what to do\n  \
+        fsprobe check --remedies         try what is said to help, and show what it did here\n  \
+        fsprobe check --paths memcpy     one path, at every length that tells anything\n  \
+        fsprobe check --simulate zen4    what an affected machine looks like"
+)]
+pub struct CheckArgs {
+    /// Copy paths, each at every length that tells anything, or `all` [default: rep-movsb, avx2, read,
+    /// write, pipe-read and memcpy, each at the lengths that tell most]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub paths: Vec<PathChoice>,
+    /// Try the remedies for real, in child processes, and show what each did
+    #[arg(long)]
+    pub remedies: bool,
+    /// The CPU to measure on [default: the last one allowed]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// Seed of every random choice [default: taken from the clock, and recorded]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    pub seed: Option<u64>,
+    /// The slowdown from which a band is deep, and the machine affected
+    #[arg(long, allow_negative_numbers = true, value_name = "FACTOR", default_value = "2.0", value_parser = factor)]
+    pub affected_at: f64,
+    /// Check a model instead of this machine: zen3, zen4, zen5, intel, clean, zen4-cleared, zen4-masked,
+    /// zen4-fixed-glibc, zen4-short or zen3-contradiction, each also with +noisy
+    #[arg(long, value_name = "MODEL")]
+    pub simulate: Option<String>,
+    /// Write JSON to stdout instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Save the whole report here, raw samples included
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite an existing report
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Options of `fsprobe cpu`.

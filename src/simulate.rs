@@ -22,6 +22,7 @@ use noise::Noise;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Start pages of a simulated pool.
@@ -34,12 +35,14 @@ pub struct Model {
     pub name: String,
     /// What copies cost on it.
     pub cost: Cost,
+    /// Paths that cost something else.
+    pub by_path: BTreeMap<PathName, Cost>,
     /// Whether it has the noise of a busy machine.
     pub noisy: bool,
 }
 
 /// The models by name, with a line on where each comes from.
-pub const MODELS: [(&str, &str); 5] = [
+pub const MODELS: [(&str, &str); 10] = [
     ("zen3", "published, not measured by us: apache/opendal#3665, one band 0x991..0x00f by distance at 2.8x"),
     (
         "zen4",
@@ -48,6 +51,11 @@ pub const MODELS: [(&str, &str); 5] = [
     ("zen5", "published (LKML, 2025-03): +20 clocks at distance 1..63 on 40 + len/64 clocks"),
     ("intel", "published (N. Goldstein, Tiger Lake): distance 1..511 at 1.3x to 1.9x"),
     ("clean", "no anomaly, with the usual cost of misalignment"),
+    ("zen4-cleared", "zen4, its kernel booted with clearcpuid=fsrm,erms: it runs rep movsq"),
+    ("zen4-masked", "zen4 whose hypervisor masks ERMS and FSRM; kernel and libc run rep movsb all the same"),
+    ("zen4-fixed-glibc", "zen4 with a glibc that never runs rep movsb on AMD"),
+    ("zen4-short", "invented: rep movsb 2.5x slower at 4 KiB and below only"),
+    ("zen3-contradiction", "published for Zen 3: distance 0 slow for read, not for rep movsb"),
 ];
 
 impl Model {
@@ -63,21 +71,58 @@ impl Model {
             "zen5" => Cost::zen5(),
             "intel" => Cost::intel(),
             "clean" => Cost::clean(),
+            "zen4-cleared" | "zen4-masked" | "zen4-fixed-glibc" => Cost::zen4(),
+            "zen4-short" => Cost::short(),
+            "zen3-contradiction" => Cost::banded(0x001, 0x00f),
             _ => return None,
         };
-        Some(Model { name: name.into(), cost, noisy })
+        let mut model = Model { name: name.into(), cost, by_path: BTreeMap::new(), noisy };
+        match base {
+            "zen4-cleared" => model.kernel(&Cost::movsq()),
+            "zen4-fixed-glibc" => model.every(&[PathName::Memcpy, PathName::Mmap], &Cost::clean()),
+            "zen3-contradiction" => model.kernel(&Cost::banded(0x000, 0x00f)),
+            _ => {}
+        }
+        Some(model)
+    }
+
+    fn kernel(&mut self, cost: &Cost) {
+        let paths: Vec<PathName> =
+            PathName::ALL.iter().copied().filter(|p| p.is_copied_by_kernel()).collect();
+        self.every(&paths, cost);
+    }
+
+    fn every(&mut self, paths: &[PathName], cost: &Cost) {
+        self.by_path.extend(paths.iter().map(|path| (*path, cost.clone())));
+    }
+
+    /// What copies of a path cost: its own cost, else that of its routine on this machine.
+    fn cost_of(&self, path: PathName) -> Cost {
+        let cost = self.by_path.get(&path).unwrap_or(&self.cost).clone();
+        match path {
+            PathName::RepMovsb | PathName::Memcpy | PathName::Mmap => cost.without_call(),
+            PathName::RepMovsq if cost.slow == Slow::Zen4 => Cost::movsq().without_call(),
+            PathName::RepMovsq => cost.without_call(),
+            PathName::MovUnrolled | PathName::Avx2 | PathName::Avx512 | PathName::NonTemporal => {
+                cost.without_band().without_call()
+            }
+            PathName::Zero | PathName::Splice => Cost { misaligned: false, ..cost.without_band() },
+            _ => cost,
+        }
     }
 
     /// An otherwise clean machine with one band `from..=to` (circular) of `slowdown` on an axis.
     pub fn with_band(axis: Axis, from: u16, to: u16, slowdown: f64, noisy: bool) -> Model {
         let slow = Slow::Band { axis, from, to, slowdown };
-        Model { name: "custom".into(), cost: Cost { slow, ..Cost::clean() }, noisy }
+        let cost = Cost { slow, ..Cost::clean() };
+        Model { name: "custom".into(), cost, by_path: BTreeMap::new(), noisy }
     }
 
     /// An otherwise clean machine with a band at distance 0x001..0x00f for some lengths only.
     pub fn with_window(from_len: u64, to_len: u64, slowdown: f64, noisy: bool) -> Model {
         let slow = Slow::Window { from_len, to_len, slowdown };
-        Model { name: "custom".into(), cost: Cost { slow, ..Cost::clean() }, noisy }
+        let cost = Cost { slow, ..Cost::clean() };
+        Model { name: "custom".into(), cost, by_path: BTreeMap::new(), noisy }
     }
 
     /// The machine itself: the same seed gives the same samples.
@@ -89,8 +134,6 @@ impl Model {
         seed: u64,
     ) -> Machine {
         let state = Rc::new(RefCell::new(State {
-            cost: self.cost.clone(),
-            other: self.cost.without_band(),
             noise: Noise::new(self.noisy, Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x006e_6f69_7365)),
             frames: seed,
         }));
@@ -98,7 +141,10 @@ impl Model {
             pools: allocators.iter().map(|a| Box::new(SimulatedPool(*a)) as Box<dyn Pool>).collect(),
             paths: paths
                 .iter()
-                .map(|p| Box::new(SimulatedPath { name: *p, state: state.clone() }) as Box<dyn CopyPath>)
+                .map(|p| {
+                    let (cost, state) = (self.cost_of(*p), state.clone());
+                    Box::new(SimulatedPath { name: *p, cost, state }) as Box<dyn CopyPath>
+                })
                 .collect(),
             clock: Box::new(SimulatedClock(state)),
             source_size,
@@ -119,9 +165,6 @@ impl Model {
 
 /// What the parts of one simulated machine share.
 struct State {
-    cost: Cost,
-    /// For paths without `rep movs`.
-    other: Cost,
     noise: Noise,
     /// Seeds the page frames' colours.
     frames: u64,
@@ -149,6 +192,7 @@ impl Pool for SimulatedPool {
 
 struct SimulatedPath {
     name: PathName,
+    cost: Cost,
     state: Rc<RefCell<State>>,
 }
 
@@ -166,23 +210,9 @@ impl CopyPath for SimulatedPath {
 
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
         let state = &mut *self.state.borrow_mut();
-        let cost = if is_string_copy(self.name) { &state.cost } else { &state.other };
-        let one = cost.copy_ns(copy.to, copy.from, copy.len as u64, state.frames);
+        let one = self.cost.copy_ns(copy.to, copy.from, copy.len as u64, state.frames);
         Ok(state.noise.disturb(one * f64::from(copy.repeat)).round().max(1.0) as u64)
     }
-}
-
-/// Whether a path copies by `rep movs`; the others never show its bands.
-fn is_string_copy(path: PathName) -> bool {
-    !matches!(
-        path,
-        PathName::MovUnrolled
-            | PathName::Avx2
-            | PathName::Avx512
-            | PathName::NonTemporal
-            | PathName::Splice
-            | PathName::Zero
-    )
 }
 
 struct SimulatedClock(Rc<RefCell<State>>);

@@ -3,6 +3,7 @@
 //! Only this room knows all the others. What goes wrong is one line for people; what a run found is
 //! an [`Outcome`], which main turns into the exit code.
 
+pub mod check;
 pub mod cpu;
 pub mod sweep;
 
@@ -60,6 +61,7 @@ impl Failure {
 /// Runs a verb.
 pub fn run(verb: Verb) -> Result<Outcome, Failure> {
     match verb {
+        Verb::Check(args) => check::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
     }

@@ -6,7 +6,7 @@
 use super::questions::{crossed, crossings};
 use super::screen::{Screened, Stretch};
 use super::series::{Key, Part, Relative, Series, Shape};
-use crate::report::{Axis, Cell, PAGE, Scan, distance};
+use crate::report::{Axis, Cell, CellSpec, PAGE, Scan, distance};
 use std::collections::BTreeMap;
 
 /// The share of rounds that must agree on a cell being slow, or fast.
@@ -28,11 +28,17 @@ pub fn crossing(
     let limit = stretch.level / 2.0;
     let mut pooled: [Vec<f64>; 4] = Default::default();
     let mut majorities = Vec::new();
+    let place =
+        |spec: &CellSpec| part.cells.iter().position(|c| c.dst == Some(spec.dst) && c.src == Some(spec.src));
     for (b, c) in crossings(stretch, all) {
+        let cells = crossed(key, shape, b, c);
+        // a brief look crosses fewer pairs
+        if cells[2..].iter().any(|spec| place(spec).is_none()) {
+            continue;
+        }
         let mut pair = [false; 4];
-        for (role, spec) in crossed(key, shape, b, c).into_iter().enumerate() {
-            let is_it = |c: &Cell| c.dst == Some(spec.dst) && c.src == Some(spec.src);
-            let logs = &relative.logs[part.cells.iter().position(|c| is_it(c))?];
+        for (role, spec) in cells.iter().enumerate() {
+            let logs = &relative.logs[place(spec)?];
             pair[role] = slow_share(logs, limit)? > 0.5;
             pooled[role].extend(logs);
         }

@@ -4,11 +4,13 @@
 //! it imports nothing but the report's types. So any report can be judged again by newer rules.
 
 mod axis;
+mod causes;
 pub mod colours;
 mod decide;
 mod edges;
 mod noise;
 mod page_crossing;
+mod profile;
 mod questions;
 mod screen;
 mod series;
@@ -17,7 +19,8 @@ mod state;
 mod stats;
 mod windows;
 
-pub use questions::{Questions, questions};
+pub use profile::{Profile, Routine, profiles};
+pub use questions::{Detail, Questions, questions, questions_in};
 pub use windows::{LONGEST as LONGEST_SEARCHED, lengths};
 
 use crate::report::{Axis, Band, Depth, Floor, PathVerdict, Report, State, Verdict};
@@ -56,6 +59,7 @@ pub fn judge(report: &Report) -> Judgement {
     let seen = seen(&screened, &surprises);
     let paths: Vec<PathVerdict> = paths(&screened, bands, &crossings, &floors, &seen, affected_at);
     let mut verdict = state::sum_up(report, paths, &floors, &seen);
+    verdict.causes = causes::causes(report, &verdict);
     if let Some(found) = windows::found(report) {
         state::add_windows(&mut verdict, found);
     }

@@ -15,10 +15,19 @@ pub fn floors<'a>(
     report: &Report,
     screens: impl IntoIterator<Item = (&'a Series<'a>, &'a Screened)>,
 ) -> Vec<Floor> {
-    let mut differences: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+    // a pair that several runs sampled is one pair of more rounds
+    let mut pairs: BTreeMap<(Key, u16, usize), Vec<f64>> = BTreeMap::new();
+    let mut seen: BTreeMap<(usize, Key, u16), usize> = BTreeMap::new();
     for control in &report.noise.controls {
         let key = Key { path: control.path, allocator: control.allocator, len: control.len };
-        differences.entry(key).or_default().extend(pair(control));
+        // where src is varied, several pairs of a run share their dst
+        let nth = seen.entry((control.run, key, control.dst)).or_insert(0);
+        pairs.entry((key, control.dst, *nth)).or_default().extend(logs(control));
+        *nth += 1;
+    }
+    let mut differences: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+    for ((key, ..), logs) in pairs {
+        differences.entry(key).or_default().extend(stats::median_of(logs).map(f64::abs));
     }
     for (series, screened) in screens {
         differences.entry(series.key).or_insert_with(|| halves(series, screened));
@@ -30,11 +39,10 @@ pub fn floors<'a>(
     differences.into_iter().filter_map(floor).collect()
 }
 
-/// How far the two names of one cell lie apart.
-fn pair(control: &Control) -> Option<f64> {
+/// How far the two names of one cell lie apart, round by round.
+fn logs(control: &Control) -> impl Iterator<Item = f64> + '_ {
     let both = control.ns_a.iter().zip(&control.ns_b).filter_map(|(a, b)| Some(((*a)?, (*b)?)));
-    let logs = both.filter(|(a, b)| *a > 0 && *b > 0).map(|(a, b)| (a as f64 / b as f64).ln());
-    stats::median_of(logs).map(f64::abs)
+    both.filter(|(a, b)| *a > 0 && *b > 0).map(|(a, b)| (a as f64 / b as f64).ln())
 }
 
 /// How far the even and the odd rounds of each cell outside all candidates lie apart.
@@ -53,4 +61,22 @@ fn halves(series: &Series<'_>, screened: &Screened) -> Vec<f64> {
         }
     }
     apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Allocator, PathName};
+
+    fn control(dst: u16, ns_a: &[u64], ns_b: &[u64]) -> Control {
+        let some = |ns: &[u64]| ns.iter().map(|ns| Some(*ns).filter(|ns| *ns > 0)).collect();
+        let (path, allocator) = (PathName::Read, Some(Allocator::Glibc));
+        Control { run: 0, path, allocator, len: 64, dst, ns_a: some(ns_a), ns_b: some(ns_b) }
+    }
+
+    #[test]
+    fn rounds_with_a_lost_half_do_not_count() {
+        let logs: Vec<f64> = logs(&control(0, &[200, 0, 300], &[100, 100, 300])).collect();
+        assert_eq!(logs, [2.0f64.ln(), 0.0]);
+    }
 }

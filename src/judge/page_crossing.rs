@@ -9,6 +9,16 @@ use crate::report::{Axis, PAGE, Scan};
 /// Longer copies cross at most offsets, so crossing is what they are compared with.
 const LONGEST: u64 = PAGE as u64 / 2;
 
+/// The first offset at which copies of a length cross.
+fn first(len: u64) -> u16 {
+    PAGE - len as u16 + 1
+}
+
+/// Whether a copy from an offset on pays for crossing a page, which makes it no fair comparison.
+pub fn crosses(len: u64, offset: u16) -> bool {
+    len <= LONGEST && offset >= first(len)
+}
+
 /// Whether a finding is what crossing a page costs: it lies where copies of its length cross on the side
 /// that was varied, and the other side has no part in it, or it begins where crossing begins.
 pub fn is_crossing(finding: &Finding) -> bool {
@@ -16,7 +26,7 @@ pub fn is_crossing(finding: &Finding) -> bool {
     if finding.key.len > LONGEST || scan != finding.key.path.own_scan() {
         return false;
     }
-    let first = PAGE - finding.key.len as u16 + 1;
+    let first = first(finding.key.len);
     let [from, to] = [finding.edges[0].at, finding.edges[1].at];
     let inside = from <= to && from + MARGIN >= first;
     let own_axis = match scan {
@@ -27,5 +37,41 @@ pub fn is_crossing(finding: &Finding) -> bool {
         Some(Axis::Distance) => false,
         Some(axis) if axis == own_axis => inside,
         _ => inside && from.abs_diff(first) <= MARGIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::decide::Trials;
+    use crate::judge::edges::Edge;
+    use crate::judge::series::Key;
+    use crate::report::{Allocator, PathName};
+
+    fn finding(len: u64, from: u16, to: u16, axis: Option<Axis>) -> Finding {
+        let edge = |at| Edge { at, range: None };
+        Finding {
+            key: Key { path: PathName::RepMovsb, allocator: Some(Allocator::Pages), len },
+            shape: Shape::Line(Scan::Dst, 0),
+            edges: [edge(from), edge(to)],
+            axis,
+            trials: Trials { slow: vec![], penalty: vec![], samples: vec![], log_ns: f64::NAN },
+            testable: true,
+        }
+    }
+
+    #[test]
+    fn short_copies_that_reach_into_the_next_page_are_told_from_bands() {
+        let crossing = |len, from, to, axis| is_crossing(&finding(len, from, to, axis));
+        assert!(crossing(128, 0xf81, 0xfff, Some(Axis::Dst)) && crossing(128, 0xf81, 0xff0, None));
+        assert!(!crossing(128, 0xf81, 0xfff, Some(Axis::Distance)), "a band by distance is one");
+        assert!(!crossing(128, 0xf81, 0x000, Some(Axis::Dst)), "nothing crosses at 0x000");
+        assert!(!crossing(128, 0x800, 0xfff, Some(Axis::Dst)) && !crossing(128, 0xfc0, 0xfff, None));
+        assert!(!crossing(4096, 0x001, 0x00f, Some(Axis::Dst)), "such copies always do");
+    }
+
+    #[test]
+    fn copies_cross_from_where_they_no_longer_fit() {
+        assert!(!crosses(128, 0xf80) && crosses(128, 0xf81) && !crosses(4096, 0xfff));
     }
 }

@@ -3,6 +3,7 @@
 //! Pure, like all judging: the same report asks the same questions, and the judge recognises the
 //! answers by their place. A report with a confirm run asks nothing more.
 
+use super::page_crossing;
 use super::screen::{self, Screened, Stretch};
 use super::series::{self, Key, Series, Shape, class_of};
 use super::stats;
@@ -26,11 +27,25 @@ pub const LONG: u64 = 1 << 20;
 /// Offsets on each side of an edge that fresh rounds look at.
 pub const WINDOW: u16 = 4;
 
-/// Offsets inside a candidate that fresh rounds look at, its edges apart.
-const INSIDE: usize = 24;
+/// How closely fresh rounds look at a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detail {
+    /// Offsets on each side of an edge; at most four.
+    window: u16,
+    /// Offsets inside, the edges apart.
+    inside: usize,
+    /// References of each alignment class.
+    references: usize,
+    /// Pairs of cells whose crossing tells the axis.
+    pairs: usize,
+}
 
-/// References of each alignment class.
-const REFERENCES: usize = 16;
+impl Detail {
+    /// As a sweep looks.
+    pub const WHOLE: Detail = Detail { window: WINDOW, inside: 24, references: 16, pairs: 3 };
+    /// As much as a state, an edge and an axis need: for answers within a blink.
+    pub const BRIEF: Detail = Detail { window: 2, inside: 4, references: 8, pairs: 1 };
+}
 
 /// Candidates a sweep that are put to the test; noise cannot make confirming endless.
 const MOST: usize = 24;
@@ -43,11 +58,16 @@ pub struct Asked<'a> {
     pub tested: Vec<Stretch>,
 }
 
-/// What a report leaves open, or none.
+/// What a report leaves open, or none, looked at as closely as a sweep does.
 pub fn questions(report: &Report) -> Option<Questions> {
+    questions_in(report, Detail::WHOLE)
+}
+
+/// What a report leaves open, or none.
+pub fn questions_in(report: &Report, detail: Detail) -> Option<Questions> {
     let confirmed = report.runs.iter().any(|run| run.phase == Phase::Confirm);
     let asked = if confirmed { vec![] } else { asked(report) };
-    gaps(report, &asked).or_else(|| decisions(&asked))
+    gaps(report, &asked, detail).or_else(|| decisions(&asked, detail))
 }
 
 /// The series with a confirm phase: one-dimensional, of an allocator, short.
@@ -70,7 +90,7 @@ pub fn asked(report: &Report) -> Vec<Asked<'_>> {
 
 /// Offsets between a candidate's edge and the next sampled offset, where the grid was too coarse to
 /// place the edge. Asked once a series.
-fn gaps(report: &Report, asked: &[Asked<'_>]) -> Option<Questions> {
+fn gaps(report: &Report, asked: &[Asked<'_>], detail: Detail) -> Option<Questions> {
     let mut cells = BTreeSet::new();
     let mut rounds = 0;
     for one in asked.iter().filter(|a| a.series.parts.len() == 1) {
@@ -85,7 +105,11 @@ fn gaps(report: &Report, asked: &[Asked<'_>]) -> Option<Questions> {
         }
         let place = placer(one.series.key, one.series.shape);
         cells.extend(missing.into_iter().map(|offset| place(offset, false)));
-        cells.extend(references(&one.tested).into_iter().map(|offset| place(offset, true)));
+        cells.extend(
+            references(&one.tested, one.series.key.len, detail.references)
+                .into_iter()
+                .map(|offset| place(offset, true)),
+        );
         rounds = rounds.max(report.runs[one.series.parts[0].run].rounds);
     }
     let cells = unique(cells);
@@ -98,7 +122,7 @@ fn between(from: u16, to: u16) -> impl Iterator<Item = u16> {
 }
 
 /// The cells that decide on every candidate, and on its axis.
-fn decisions(asked: &[Asked<'_>]) -> Option<Questions> {
+fn decisions(asked: &[Asked<'_>], detail: Detail) -> Option<Questions> {
     let mut cells = BTreeSet::new();
     let mut tests = 0;
     for one in asked {
@@ -106,9 +130,9 @@ fn decisions(asked: &[Asked<'_>]) -> Option<Questions> {
         let place = placer(key, shape);
         for stretch in &one.tested {
             tests += 2;
-            cells.extend(looked_at(stretch).into_iter().map(|offset| place(offset, false)));
+            cells.extend(looked_at(stretch, detail).into_iter().map(|offset| place(offset, false)));
             // a path with one side fixed cannot be crossed: its bands get no axis
-            for (b, c) in crossings(stretch, &one.tested) {
+            for (b, c) in crossings(stretch, &one.tested).into_iter().take(detail.pairs) {
                 let four = crossed(key, shape, b, c);
                 if four.iter().all(|cell| cell.path.takes(cell.dst, cell.src)) {
                     cells.extend(four);
@@ -116,7 +140,11 @@ fn decisions(asked: &[Asked<'_>]) -> Option<Questions> {
             }
         }
         if !one.tested.is_empty() {
-            cells.extend(references(&one.tested).into_iter().map(|offset| place(offset, true)));
+            cells.extend(
+                references(&one.tested, key.len, detail.references)
+                    .into_iter()
+                    .map(|offset| place(offset, true)),
+            );
         }
     }
     let rounds = stats::rounds_to_confirm(tests);
@@ -146,23 +174,27 @@ fn placer(key: Key, shape: Shape) -> impl Fn(u16, bool) -> CellSpec {
 }
 
 /// Offsets that fresh rounds look at: around both edges, and spread over the inside.
-fn looked_at(stretch: &Stretch) -> BTreeSet<u16> {
-    let around =
-        |edge: u16| (0..=2 * WINDOW).map(move |step| edge.wrapping_sub(WINDOW).wrapping_add(step) % PAGE);
-    let step = stretch.offsets.len().div_ceil(INSIDE).max(1);
+fn looked_at(stretch: &Stretch, detail: Detail) -> BTreeSet<u16> {
+    let around = |edge: u16| {
+        (0..=2 * detail.window).map(move |step| edge.wrapping_sub(detail.window).wrapping_add(step) % PAGE)
+    };
+    let step = stretch.offsets.len().div_ceil(detail.inside).max(1);
     let inside = stretch.offsets.iter().copied().step_by(step);
     around(stretch.from).chain(around(stretch.to)).chain(inside).collect()
 }
 
 /// References of each alignment class, clear of all candidates, spread over what is left of the circle.
-fn references(stretches: &[Stretch]) -> Vec<u16> {
-    let clear = |offset: &u16| !stretches.iter().any(|s| s.holds(*offset, 2 * WINDOW));
+/// Short copies that cross a page are compared with none.
+fn references(stretches: &[Stretch], len: u64, count: usize) -> Vec<u16> {
+    let clear = |offset: &u16| {
+        !page_crossing::crosses(len, *offset) && !stretches.iter().any(|s| s.holds(*offset, 2 * WINDOW))
+    };
     (0..series::CLASSES)
         .flat_map(|class| {
             let of_class = |o: &u16| class_of(*o) == class && (class < 2 || o % 8 == 5);
             let all: Vec<u16> = (0..PAGE).filter(of_class).filter(clear).collect();
-            let step = (all.len() / REFERENCES).max(1);
-            all.into_iter().step_by(step).take(REFERENCES).collect::<Vec<_>>()
+            let step = (all.len() / count).max(1);
+            all.into_iter().step_by(step).take(count).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -242,10 +274,10 @@ mod tests {
     #[test]
     fn references_stay_clear_of_candidates() {
         for one in [stretch(1, 15), stretch(0, 0x7ff), stretch(0x991, 0xf)] {
-            let refs = references(std::slice::from_ref(&one));
+            let refs = references(std::slice::from_ref(&one), 4096, 16);
             assert!(refs.iter().all(|r| !one.holds(*r, WINDOW)));
             for class in 0..series::CLASSES {
-                assert_eq!(refs.iter().filter(|r| class_of(**r) == class).count(), REFERENCES);
+                assert_eq!(refs.iter().filter(|r| class_of(**r) == class).count(), 16);
             }
         }
     }

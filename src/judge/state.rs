@@ -128,7 +128,8 @@ pub fn add_windows(verdict: &mut Verdict, found: Found) {
         verdict.state = verdict.state.max(found.state);
         verdict.reasons.extend(found.reasons);
     }
-    (verdict.windows, verdict.causes) = (found.windows, found.causes);
+    verdict.windows = found.windows;
+    verdict.causes.extend(found.causes);
 }
 
 /// One line on what makes the report affected.

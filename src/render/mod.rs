@@ -3,6 +3,7 @@
 //! Every renderer is a pure function of a [`crate::report::Report`]: it may use nothing but `report`,
 //! measures nothing and asks the machine nothing.
 
+pub mod check;
 mod colours;
 pub mod cpu;
 pub mod evidence;

@@ -12,6 +12,7 @@ mod host;
 mod options;
 mod pmu;
 mod printable;
+mod remedy;
 mod side;
 mod verdict;
 mod words;
@@ -23,11 +24,11 @@ pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memor
 pub use options::{Options, RunInfo};
 pub use pmu::{Pmu, PmuCount, PmuEvent};
 pub use printable::printable;
+pub use remedy::{AtLength, Remedy};
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// One recorded run of fsprobe: facts, raw samples and the verdict drawn from them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,7 +63,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// Settings tried, with their effect (`check --remedies`).
     #[serde(default)]
-    pub remedies: Vec<Value>,
+    pub remedies: Vec<Remedy>,
     /// Page colours, where measured.
     #[serde(default)]
     pub colours: Option<Colours>,

@@ -55,6 +55,12 @@ impl PathName {
                 | PathName::NonTemporal
         )
     }
+
+    /// Whether the kernel's own copy routine moves the bytes: not those of a mapping, which the program
+    /// copies, and not the controls, which copy nothing or only clear.
+    pub const fn is_copied_by_kernel(self) -> bool {
+        !self.is_user_space() && !matches!(self, PathName::Mmap | PathName::Splice | PathName::Zero)
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,12 @@
 use crate::path::Spot;
 use crate::report::{Axis, PAGE, distance};
 
+/// Nanoseconds of a call of a routine in user space.
+const USER_CALL_NS: f64 = 10.0;
+
+/// What `rep movsq` costs more at distance 0x001..0x01f on Zen 4, per KiB.
+const MOVSQ_NS_PER_KIB: f64 = 25.0;
+
 /// A machine's costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
@@ -41,6 +47,8 @@ pub enum Slow {
         /// Extra nanoseconds of one copy.
         extra_ns: f64,
     },
+    /// `rep movsq` on Zen 4: one mild level at distance 0x001..0x01f.
+    Movsq,
     /// A factor at distance 0x001..0x00f for some lengths only, as of a library that picks its routine.
     Window {
         /// The shortest length.
@@ -73,10 +81,7 @@ impl Cost {
 
     /// As published in apache/opendal#3665.
     pub fn zen3() -> Cost {
-        Cost {
-            slow: Slow::Band { axis: Axis::Distance, from: 0x991, to: 0x00f, slowdown: 2.8 },
-            ..Cost::clean()
-        }
+        Cost::banded(0x991, 0x00f)
     }
 
     /// 40 + len/64 clocks at 4 GHz, and 20 more at distance 1..63 (D. Laight, LKML 2025-03).
@@ -93,6 +98,26 @@ impl Cost {
     /// As in N. Goldstein's notes.
     pub fn intel() -> Cost {
         Cost { slow: Slow::Intel, ..Cost::clean() }
+    }
+
+    /// What `rep movsq` costs on Zen 4, as measured by this project.
+    pub fn movsq() -> Cost {
+        Cost { slow: Slow::Movsq, ..Cost::clean() }
+    }
+
+    /// Slow at short lengths only.
+    pub fn short() -> Cost {
+        Cost { slow: Slow::Window { from_len: 1, to_len: 4096, slowdown: 2.5 }, ..Cost::clean() }
+    }
+
+    /// One band by distance at 2.8x.
+    pub fn banded(from: u16, to: u16) -> Cost {
+        Cost { slow: Slow::Band { axis: Axis::Distance, from, to, slowdown: 2.8 }, ..Cost::clean() }
+    }
+
+    /// The same routine run in user space: no system call around it.
+    pub fn without_call(self) -> Cost {
+        Cost { call_ns: self.call_ns.min(USER_CALL_NS), ..self }
     }
 
     /// The same machine as seen by copies that no `rep movs` makes.
@@ -121,6 +146,8 @@ impl Cost {
             }
             Slow::Zen4 => base + zen4_penalty(gap, len) * kib + coloured(gap, to, from, len, frames),
             Slow::Zen5 { extra_ns } => base + if (1..=63).contains(&gap) { extra_ns } else { 0.0 },
+            Slow::Movsq if (0x001..=0x01f).contains(&gap) => base + MOVSQ_NS_PER_KIB * kib,
+            Slow::Movsq => base,
             Slow::Window { from_len, to_len, slowdown } => {
                 let slow = (from_len..=to_len).contains(&len) && (1..=15).contains(&gap);
                 if slow { base * slowdown } else { base }

@@ -19,10 +19,18 @@ struct Identity {
 pub fn host_of(model: &str) -> Host {
     let base = model.trim_end_matches("+noisy");
     let id = identity(base);
-    let bit = |has| Feature { cpuid: has, kernel: Some(has) };
+    let masked = base == "zen4-masked";
+    let has_fsrm = id.has_fsrm && !masked;
+    let kernel_sees = has_fsrm && base != "zen4-cleared";
+    let bit = Feature { cpuid: has_fsrm, kernel: Some(kernel_sees) };
+    let thresholds = thresholds(base);
     let known = id.vendor != "unknown";
-    let unknown: Unknowns =
-        unknown_fields(known).into_iter().map(|field| (field.into(), "not modelled".into())).collect();
+    let is_told = |field: &&str| thresholds.is_none() || !TOLD.contains(field);
+    let unknown: Unknowns = unknown_fields(known)
+        .into_iter()
+        .filter(is_told)
+        .map(|field| (field.into(), "not modelled".into()))
+        .collect();
     let (family, number, stepping) = decode(id.signature);
     Host {
         simulated: Simulated::by(model),
@@ -36,23 +44,27 @@ pub fn host_of(model: &str) -> Host {
             signature: format!("0x{:08x}", id.signature),
             microarchitecture: known.then(|| id.microarchitecture.into()),
             microcode: None,
-            features: Features { erms: bit(id.has_fsrm), fsrm: bit(id.has_fsrm), ..Features::default() },
+            features: Features { erms: bit, fsrm: bit, ..Features::default() },
         },
         hypervisor: None,
         firmware: None,
         kernel: Kernel {
             release: "simulated".into(),
-            copy_routine: id.has_fsrm.then(|| "rep movsb".into()),
+            copy_routine: match id.has_fsrm {
+                true if kernel_sees => Some("rep movsb".into()),
+                true => Some("rep_movs_alternative: rep movsq".into()),
+                false => None,
+            },
             cmdline: None,
             tainted: None,
             vulnerabilities: BTreeMap::new(),
         },
         libc: Libc {
-            name: "simulated".into(),
-            version: None,
+            name: "glibc".into(),
+            version: thresholds.map(|(version, ..)| version.into()),
             package: None,
-            rep_movsb_threshold: None,
-            rep_movsb_stop_threshold: None,
+            rep_movsb_threshold: thresholds.map(|(_, from, _)| from),
+            rep_movsb_stop_threshold: thresholds.map(|(.., stop)| stop),
             non_temporal_threshold: None,
             tunables: None,
         },
@@ -73,11 +85,28 @@ pub fn host_of(model: &str) -> Host {
     }
 }
 
+/// Fields that a model with thresholds tells.
+const TOLD: [&str; 3] = ["libc.version", "libc.rep_movsb_threshold", "libc.rep_movsb_stop_threshold"];
+
+/// glibc's version and the lengths between which it runs `rep movsb`, where the model says.
+fn thresholds(model: &str) -> Option<(&'static str, u64, u64)> {
+    match model {
+        "zen4-fixed-glibc" => Some(("2.41", 3 << 18, 3 << 18)),
+        "zen4-short" | "zen3-contradiction" => Some(("2.36", 2112, 512 << 10)),
+        name if name.starts_with("zen4") => Some(("2.36", 2112, 1 << 20)),
+        _ => None,
+    }
+}
+
 /// The CPU that each model is a model of.
 fn identity(model: &str) -> Identity {
     let (vendor, brand, signature, microarchitecture, has_fsrm, l2, l3) = match model {
-        "zen3" => ("AuthenticAMD", "AMD Ryzen 9 5950X", 0x00a2_0f10, "Zen 3", true, 512 << 10, 32 << 20),
-        "zen4" => ("AuthenticAMD", "AMD EPYC 9004 series", 0x00a1_0f11, "Zen 4", true, 1 << 20, 32 << 20),
+        "zen3" | "zen3-contradiction" => {
+            ("AuthenticAMD", "AMD Ryzen 9 5950X", 0x00a2_0f10, "Zen 3", true, 512 << 10, 32 << 20)
+        }
+        "zen4" | "zen4-cleared" | "zen4-masked" | "zen4-fixed-glibc" | "zen4-short" => {
+            ("AuthenticAMD", "AMD EPYC 9004 series", 0x00a1_0f11, "Zen 4", true, 1 << 20, 32 << 20)
+        }
         "zen5" => ("AuthenticAMD", "AMD Ryzen 9 9950X", 0x00b4_0f40, "Zen 5", true, 1 << 20, 32 << 20),
         "intel" => (
             "GenuineIntel",

@@ -8,6 +8,7 @@ mod simulated;
 mod watch;
 
 pub use record::{Budget, Cost, record};
+pub(super) use setup::{RealClock, fresh_report, note, pin, seed_from_clock};
 pub use simulated::{simulated, simulated_with};
 
 use super::{Failure, Outcome};

@@ -147,7 +147,8 @@ fn unique<T: Copy + PartialEq>(words: &[T]) -> Vec<T> {
     once
 }
 
-fn seed_from_clock() -> u64 {
+/// A seed that no two runs share.
+pub fn seed_from_clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // 53 bits: exact in every JSON reader
     (now.as_nanos() as u64) & ((1 << 53) - 1)
@@ -406,7 +407,8 @@ fn notes(pools: &[Box<dyn Pool>]) -> Vec<String> {
     pools.iter().filter_map(|pool| Some(format!("{}: {}", pool.allocator(), pool.note()?))).collect()
 }
 
-struct RealClock;
+/// The machine's own clock.
+pub struct RealClock;
 
 impl Clock for RealClock {
     fn precision_ns(&self) -> u64 {

@@ -1,0 +1,243 @@
+//! `fsprobe check`: the verdict in a blink, per copy path, with cause and remedies.
+
+mod machine;
+mod plan;
+mod record;
+mod remedies;
+
+use super::sweep::{fresh_report, note, seed_from_clock};
+use super::{Failure, Outcome};
+use crate::cli::CheckArgs;
+use crate::judge::{self, Profile};
+use crate::path::CopyPath;
+use crate::render::check::text;
+use crate::render::terminal::Style;
+use crate::report::{
+    Host, Options, PathName, PathVerdict, Pmu, Remedy, Report, RunInfo, Schema, Skipped, State, Tool,
+    Verdict, save,
+};
+use crate::simulate::Model;
+use crate::sweep::{Stop, Watcher, disturbance, evidence};
+use machine::Ready;
+use plan::Group;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Runs the verb.
+///
+/// # Errors
+/// Where nothing can be measured here, a model is not known, or output cannot be written.
+pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
+    let mut watch = Signals::new().map_err(Failure::line)?;
+    refuse_existing(args)?;
+    let (mut report, stop) = measured(args, &mut watch)?;
+    if args.remedies && stop.is_none() {
+        report.placements = remedies::placements(&report);
+        report.remedies = remedies::try_all(args, &report, &watch);
+    }
+    show(args, &report)?;
+    match stop.or_else(|| watch.stop()) {
+        Some(Stop::Fault(reason)) => {
+            Err(Failure::line(format!("{reason}: what was measured until then is above")))
+        }
+        Some(_) => Ok(Outcome::Interrupted),
+        None => Ok(match report.verdict.state {
+            State::Clean => Outcome::Done,
+            State::Affected => Outcome::Affected,
+            State::Inconclusive => Outcome::Inconclusive,
+        }),
+    }
+}
+
+/// A check of a model with the defaults of the command line, for tests and error rates.
+pub fn simulated(model: &Model, seed: u64) -> Result<Report, Failure> {
+    let args = CheckArgs {
+        paths: vec![],
+        remedies: false,
+        cpu: None,
+        seed: Some(seed),
+        affected_at: Options::AFFECTED_AT,
+        simulate: Some(model.name.clone()),
+        json: false,
+        output: None,
+        force: false,
+        quiet: true,
+    };
+    measured(&args, &mut crate::sweep::Unwatched).map(|(report, _)| report)
+}
+
+/// Measures and judges.
+fn measured(args: &CheckArgs, watcher: &mut dyn Watcher) -> Result<(Report, Option<Stop>), Failure> {
+    let seed = args.seed.unwrap_or_else(seed_from_clock);
+    let groups = plan::groups(args, args.simulate.is_some() || machine::has_avx2());
+    let Ready { mut machine, host, skipped, source } = match &args.simulate {
+        Some(model) => machine::simulated(model, &groups, seed)?,
+        None => machine::real(args, &groups)?,
+    };
+    let mut report = fresh_report(host, options(args, &groups), seed);
+    report.run.command = "check".into();
+    report.skipped = skipped;
+    report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
+    let disturbances = disturbance::Watch::start();
+    let began = Instant::now();
+    let stop = record::record(&mut report, &mut machine, &groups, watcher);
+    report.run.duration_s = began.elapsed().as_secs_f64();
+    note(&mut report.noise, disturbances.stop());
+    report.source = source.as_ref().map(|source| crate::report::Source {
+        kind: source.kind().into(),
+        size: source.size(),
+        fs_type: source.fs_type(),
+        resident_before: None,
+        resident_after: None,
+        changed: source.changed(),
+    });
+    report.run.complete = stop.is_none();
+    report.run.stopped_by = stop.as_ref().map(Stop::word);
+    let judged = judge::judge(&report);
+    (report.verdict, report.noise.floors) = (judged.verdict, judged.floors);
+    if report.verdict.state == State::Affected && !report.is_simulated() && report.run.complete {
+        count_events(&mut report, machine.paths);
+    }
+    Ok((report, stop))
+}
+
+/// What the performance counters say of a band. Clean machines are not kept waiting for it.
+fn count_events(report: &mut Report, mut paths: Vec<Box<dyn CopyPath>>) {
+    paths.retain(|path| [PathName::RepMovsb, PathName::Read].contains(&path.name()));
+    if !paths.is_empty() {
+        let counted = evidence::measure(&report.host.cpu, &mut paths);
+        report.pmu = Host::take(&mut report.host.unknown, "pmu", counted);
+    }
+}
+
+/// Every option as it was really used.
+fn options(args: &CheckArgs, groups: &[Group]) -> Options {
+    let mut paths: Vec<_> = groups.iter().map(|(path, _)| *path).collect();
+    paths.dedup();
+    let mut len: Vec<u64> = groups.iter().map(|(_, len)| *len).collect();
+    len.sort_unstable();
+    len.dedup();
+    Options {
+        paths,
+        allocators: vec![plan::ALLOCATOR],
+        dst: "adaptive".into(),
+        len,
+        cpu: args.cpu,
+        affected_at: args.affected_at,
+        simulate: args.simulate.clone(),
+        ..Options::default()
+    }
+}
+
+/// An existing file is found before anything is measured.
+fn refuse_existing(args: &CheckArgs) -> Result<(), Failure> {
+    match &args.output {
+        Some(path) if !args.force && path.symlink_metadata().is_ok() => {
+            Err(Failure::line(crate::report::SaveError::Exists(path.display().to_string())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn show(args: &CheckArgs, report: &Report) -> Result<(), Failure> {
+    if let Some(path) = &args.output {
+        save(report, path, args.force).map_err(Failure::line)?;
+    }
+    if args.json {
+        let json = serde_json::to_string_pretty(&Document::of(args, report)).map_err(Failure::line)?;
+        return super::print(&format!("{json}\n"));
+    }
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    super::print(&text(report, Style { colour, width: 80 }))
+}
+
+/// The JSON of `fsprobe check`, schema `fsprobe-check`.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: Schema,
+    tool: Tool,
+    recorded_at: &'a str,
+    run: &'a RunInfo,
+    host: &'a Host,
+    check: Check<'a>,
+}
+
+#[derive(Serialize)]
+struct Check<'a> {
+    state: State,
+    verdict: &'a Verdict,
+    /// The verdict's paths again, each with the routine that its profile shows.
+    paths: Vec<CheckedPath<'a>>,
+    remedies: &'a [Remedy],
+    remedies_tried: bool,
+    skipped: &'a [Skipped],
+    pmu: Option<&'a Pmu>,
+}
+
+#[derive(Serialize)]
+struct CheckedPath<'a> {
+    #[serde(flatten)]
+    verdict: &'a PathVerdict,
+    profile: Option<Profile>,
+}
+
+impl<'a> Document<'a> {
+    fn of(args: &CheckArgs, report: &'a Report) -> Self {
+        let profiles = judge::profiles(report);
+        let path = |verdict: &'a PathVerdict| CheckedPath {
+            verdict,
+            profile: profiles.iter().find(|p| (p.path, p.len) == (verdict.path, verdict.len)).cloned(),
+        };
+        Document {
+            schema: Schema::of_verb("check"),
+            tool: Tool::this(),
+            recorded_at: &report.recorded_at,
+            run: &report.run,
+            host: &report.host,
+            check: Check {
+                state: report.verdict.state,
+                verdict: &report.verdict,
+                paths: report.verdict.paths.iter().map(path).collect(),
+                remedies: &report.remedies,
+                remedies_tried: args.remedies,
+                skipped: &report.skipped,
+                pmu: report.pmu.as_ref(),
+            },
+        }
+    }
+}
+
+/// Ctrl-C and SIGTERM, noted; a check shows no progress of its own.
+struct Signals(Arc<AtomicUsize>);
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        let signal = Arc::new(AtomicUsize::new(0));
+        for number in [SIGINT, SIGTERM] {
+            flag::register_usize(number, signal.clone(), number as usize)?;
+        }
+        Ok(Signals(signal))
+    }
+
+    /// The signal that has come, if any.
+    fn caught(&self) -> Option<Stop> {
+        match self.0.load(Ordering::Relaxed) as i32 {
+            SIGINT => Some(Stop::Signal("SIGINT")),
+            SIGTERM => Some(Stop::Signal("SIGTERM")),
+            _ => None,
+        }
+    }
+}
+
+impl Watcher for Signals {
+    fn begin(&mut self, _: &str, _: u64) {}
+    fn advance(&mut self, _: u64) {}
+    fn stop(&mut self) -> Option<Stop> {
+        self.caught()
+    }
+}

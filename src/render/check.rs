@@ -1,0 +1,280 @@
+//! The text of `fsprobe check`: verdict, one table, causes, what to do, what was tried.
+
+use super::evidence::evidence;
+use super::number::{bytes, offset, on_circle, span, times, times_briefly};
+use super::terminal::Style;
+use super::text::{Paint, listed, paint, paragraph};
+use crate::report::{Axis, Band, Depth, PathName, PathVerdict, Remedy, Report, State, printable};
+use std::collections::BTreeSet;
+
+/// Characters of a reason or note that come from elsewhere.
+const LONGEST: usize = 600;
+
+/// The whole text: at most 80 columns, complete without colour.
+pub fn text(report: &Report, style: Style) -> String {
+    let parts = [
+        headline(report, style),
+        table(report),
+        causes(report, style),
+        evidence(report).map_or(String::new(), |said| paragraph("", &said, style.width)),
+        what_to_do(report, style),
+        tried(report, style),
+        placements(report, style),
+        skipped(report, style),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+    parts.join("\n")
+}
+
+/// The band that decides a path: the deepest confirmed one, else the slowest found.
+fn telling(path: &PathVerdict) -> Option<&Band> {
+    let key = |b: &&Band| (b.depth == Depth::Deep && b.confirmed, b.slowdown);
+    path.bands.iter().max_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
+}
+
+fn deep(path: &PathVerdict) -> Option<&Band> {
+    telling(path).filter(|b| b.depth == Depth::Deep && b.confirmed)
+}
+
+fn headline(report: &Report, style: Style) -> String {
+    let verdict = &report.verdict;
+    let word = verdict.state.word().to_uppercase();
+    let model = report.host.simulated.model();
+    let model = model.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
+    let sentence = match verdict.state {
+        State::Affected => affected(report),
+        State::Clean => format!(
+            "no page offset makes any copy path of this machine {} slower or worse.",
+            times(report.run.options.affected_at)
+        ),
+        State::Inconclusive => {
+            let reasons: Vec<String> = verdict.reasons.iter().map(|r| printable(r, LONGEST)).collect();
+            format!("{}.", reasons.join("; "))
+        }
+    };
+    let text = paragraph("", &format!("{word}{model}: {sentence}"), style.width);
+    let colour = match verdict.state {
+        State::Affected => Paint::Red,
+        State::Inconclusive => Paint::Yellow,
+        State::Clean => Paint::Green,
+    };
+    match text.strip_prefix(&word) {
+        Some(rest) if style.colour => paint(&word, colour) + rest,
+        _ => text,
+    }
+}
+
+/// Which paths are slow, where and by how much.
+fn affected(report: &Report) -> String {
+    let slow: Vec<(&PathVerdict, &Band)> =
+        report.verdict.paths.iter().filter_map(|p| Some((p, deep(p)?))).collect();
+    let names: BTreeSet<PathName> = slow.iter().map(|(p, _)| p.path).collect();
+    let names: Vec<&str> = names.iter().map(|p| p.word()).collect();
+    let factors = || slow.iter().map(|(_, b)| b.slowdown);
+    let [low, high] = [factors().fold(f64::INFINITY, f64::min), factors().fold(0.0, f64::max)].map(times);
+    let factor = if low == high { low } else { format!("{low} to {high}") };
+    let places: BTreeSet<String> = slow.iter().map(|(_, b)| place(b)).collect();
+    let places: Vec<String> = places.into_iter().collect();
+    let signature = report.verdict.signature.as_ref();
+    let signature = signature.map(|s| format!(" It matches {}.", printable(s, 200))).unwrap_or_default();
+    format!("{} {factor} slower at {}.{signature}", is_or_are(&names), listed(&places))
+}
+
+fn place(band: &Band) -> String {
+    let axis = match band.axis {
+        Some(axis) => axis.word(),
+        None => band.scan.word(),
+    };
+    format!("{axis} {}", span(on_circle(band.from), on_circle(band.to)))
+}
+
+fn is_or_are(names: &[&str]) -> String {
+    format!("{} {}", listed(names), if names.len() == 1 { "is" } else { "are" })
+}
+
+/// One line a path and length.
+fn table(report: &Report) -> String {
+    if report.verdict.paths.is_empty() {
+        return String::new();
+    }
+    let mut text = row(["path", "length", "state", "band", "axis", "slowdown", "ns/KiB"]);
+    for path in &report.verdict.paths {
+        let band = telling(path);
+        let cell = |tell: &dyn Fn(&Band) -> String| band.map_or("-".to_owned(), tell);
+        let unsure = |b: &Band| if b.confirmed { "" } else { "?" };
+        text += &row([
+            path.path.word(),
+            &bytes(path.len),
+            path.state.word(),
+            &cell(&|b| span(on_circle(b.from), on_circle(b.to)) + unsure(b)),
+            &cell(&|b| b.axis.map_or("unknown".into(), |a: Axis| a.word().into())),
+            &cell(&|b| times_briefly(b.slowdown)),
+            &cell(&|b| format!("{:+.0}", b.penalty_ns_per_kib)),
+        ]);
+    }
+    text
+}
+
+fn row([path, len, state, band, axis, slowdown, penalty]: [&str; 7]) -> String {
+    format!("{path:<16}{len:>8}  {state:<13}{band:<13} {axis:<9}{slowdown:>8}{penalty:>8}\n")
+}
+
+fn causes(report: &Report, style: Style) -> String {
+    let mut text = String::new();
+    for cause in &report.verdict.causes {
+        let say = |t: &str| printable(t, LONGEST);
+        text += &paragraph(
+            &format!("{:<8}", say(&cause.layer)),
+            &format!("measured: {}. Predicted: {}.", say(&cause.measured), say(&cause.predicted)),
+            style.width,
+        );
+        if let Some(contradiction) = &cause.contradiction {
+            text += &paragraph("        ", &format!("CONTRADICTION: {}.", say(contradiction)), style.width);
+        }
+    }
+    if text.is_empty() { text } else { format!("Cause\n{text}") }
+}
+
+/// Paths on which libc, not the kernel, copies.
+const IN_USER_SPACE: [PathName; 2] = [PathName::Memcpy, PathName::Mmap];
+/// Routines that are measured on their own: nobody's remedy applies to them.
+const BARE: [PathName; 6] = [
+    PathName::RepMovsb,
+    PathName::RepMovsq,
+    PathName::MovUnrolled,
+    PathName::Avx2,
+    PathName::Avx512,
+    PathName::NonTemporal,
+];
+
+fn what_to_do(report: &Report, style: Style) -> String {
+    let advice = match report.verdict.state {
+        State::Clean => return "What to do: nothing.\n".into(),
+        State::Inconclusive => vec![(
+            "again",
+            "stop what else runs here and check again; fsprobe sweep takes seconds and sees more.".into(),
+        )],
+        State::Affected => advice(report),
+    };
+    let lines = advice.iter().map(|(who, what)| paragraph(&format!("{who:<8}"), what, style.width));
+    format!("What to do\n{}", lines.collect::<String>())
+}
+
+fn advice(report: &Report) -> Vec<(&'static str, String)> {
+    let paths = &report.verdict.paths;
+    let bands: Vec<&Band> = paths.iter().filter_map(deep).collect();
+    let slow = |wanted: &dyn Fn(PathName) -> bool| paths.iter().any(|p| wanted(p.path) && deep(p).is_some());
+    let mut advice = vec![("buffers", buffers(&bands))];
+    if slow(&|p| IN_USER_SPACE.contains(&p)) {
+        let try_it = if report.remedies.is_empty() { "; fsprobe check --remedies tries both" } else { "" };
+        advice.push((
+            "libc",
+            format!(
+                "upgrade to glibc 2.40 or a package with its fix; until then \
+                 GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS or \
+                 GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1099511627776 (ignored for setuid programs; unknown names \
+                 are ignored silently{try_it})."
+            ),
+        ));
+    } else if paths.iter().any(|p| p.path == PathName::Memcpy && p.state == State::Clean) {
+        advice.push((
+            "libc",
+            "nothing: memcpy is not slow. Do not raise glibc.cpu.x86_non_temporal_threshold alone: on a fixed \
+             glibc that opens lengths at which memcpy runs rep movsb again."
+                .into(),
+        ));
+    }
+    if slow(&|p| !BARE.contains(&p) && !IN_USER_SPACE.contains(&p)) {
+        advice.push((
+            "kernel",
+            "no setting of a running kernel helps. The boot option clearcpuid=fsrm,erms is for debugging only: it \
+             taints the kernel, programs do not see it, and rep movsq, which is left, has a band of its own."
+                .into(),
+        ));
+    }
+    advice
+}
+
+/// How to keep buffers out of the bands.
+fn buffers(bands: &[&Band]) -> String {
+    let places: BTreeSet<String> = bands.iter().map(|b| place(b)).collect();
+    let places: Vec<String> = places.into_iter().collect();
+    let mut free = (0..4096u16).step_by(64).filter(|o| !bands.iter().any(|b| b.contains(*o)));
+    let hint = match free.next() {
+        Some(0) => "page-aligned buffers are, for sources at page offset 0x000".to_owned(),
+        Some(other) => format!("page offset {} is, for sources at page offset 0x000", offset(other)),
+        None => "no multiple of 0x40 is".to_owned(),
+    };
+    format!(
+        "keep distance = (dst - src) mod 4096 clear of {}: {hint}. For a read from a file, src is the file offset \
+         mod 4096.",
+        listed(&places)
+    )
+}
+
+fn tried(report: &Report, style: Style) -> String {
+    if report.remedies.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("Remedies (slowdown at distance 0x001-0x00f, before and after)\n");
+    for remedy in &report.remedies {
+        text += &paragraph(&format!("{:<8}", printable(&remedy.layer, 8)), &one_tried(remedy), style.width);
+    }
+    text
+}
+
+fn one_tried(remedy: &Remedy) -> String {
+    let factor = |f: Option<f64>| f.map_or("?".into(), times);
+    let effect = |len, before, after| format!("{} to {} at {}", factor(before), factor(after), bytes(len));
+    let mut effects = vec![effect(remedy.len, remedy.before, remedy.after)];
+    effects.extend(remedy.others.iter().map(|o| effect(o.len, o.before, o.after)));
+    let accepted = match remedy.accepted {
+        Some(true) => ", accepted",
+        Some(false) => ", NOT accepted",
+        None => "",
+    };
+    let note = remedy.note.as_ref().map(|n| format!(" ({})", printable(n, LONGEST))).unwrap_or_default();
+    format!("{}: {}{accepted}{note}.", printable(&remedy.setting, 200), listed(&effects))
+}
+
+/// Which allocators put buffers outside every band of `read`.
+fn placements(report: &Report, style: Style) -> String {
+    let bands: Vec<&Band> = report
+        .verdict
+        .paths
+        .iter()
+        .filter(|p| p.path == PathName::Read)
+        .flat_map(|p| p.bands.iter().filter(|b| b.confirmed))
+        .collect();
+    if report.placements.is_empty() || !report.verdict.paths.iter().any(|p| p.path == PathName::Read) {
+        return String::new();
+    }
+    let mut text = String::from("Buffers as allocators place them, for read at file offset 0\n");
+    for placement in &report.placements {
+        let offsets: BTreeSet<u16> = placement.offsets.iter().map(|o| on_circle(*o)).collect();
+        let inside: Vec<String> = offsets
+            .iter()
+            .filter_map(|o| {
+                let band = bands.iter().find(|b| b.contains(*o))?;
+                Some(format!("{} is {} slower", offset(*o), times(band.slowdown)))
+            })
+            .collect();
+        let verdict = if inside.is_empty() { "outside every band".into() } else { inside.join(", ") };
+        let shown: Vec<String> = offsets.iter().take(8).map(|o| offset(*o)).collect();
+        text += &paragraph(
+            &format!("{:<9}", placement.allocator.word()),
+            &format!("{} at {}: {verdict}.", bytes(placement.len), shown.join(" ")),
+            style.width,
+        );
+    }
+    text
+}
+
+fn skipped(report: &Report, style: Style) -> String {
+    let line =
+        |s: &crate::report::Skipped| paragraph("not measured: ", &printable(&s.reason, LONGEST), style.width);
+    report.skipped.iter().map(line).collect()
+}

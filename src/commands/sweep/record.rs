@@ -165,7 +165,8 @@ impl Recorder<'_> {
                 if self.machine.can(&cell) { trial_ns(self.machine, &cell, 3).unwrap_or(0) } else { 0 };
         }
         let all = one_block.max(1) * u64::from(asked.long_rounds());
-        let count = usize::try_from(left.as_nanos() as u64 / all).unwrap_or(usize::MAX);
+        // trial copies are the least of a few: on a busy machine most take longer
+        let count = usize::try_from((left.as_nanos() / 3 * 2) as u64 / all).unwrap_or(usize::MAX);
         Some(count.min(grid::WHOLE_OFFSETS))
     }
 }

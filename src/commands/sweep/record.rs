@@ -166,7 +166,7 @@ impl Recorder<'_> {
         }
         let all = one_block.max(1) * u64::from(asked.long_rounds());
         // trial copies are the least of a few: on a busy machine most take longer
-        let count = usize::try_from((left.as_nanos() / 3 * 2) as u64 / all).unwrap_or(usize::MAX);
+        let count = usize::try_from(left.as_nanos() * 2 / 3 / u128::from(all)).unwrap_or(usize::MAX);
         Some(count.min(grid::WHOLE_OFFSETS))
     }
 }

@@ -192,3 +192,17 @@ fn a_fresh_mapping_is_fresh_at_every_offset() {
     // two pages are faulted in where one is at dst 0: it may not be the other way round
     assert!(median(8) > median(0), "{} at 8, {} at 0", median(8), median(0));
 }
+
+#[test]
+fn a_short_copys_sample_outlasts_the_clock_without_the_clocks_own_cost() {
+    let place = Place::new();
+    let saved = place.path("r.json");
+    let args = ["sweep", "--paths", "rep-movsb", "--dst", "0x0-0x100:0x10", "--len", "128", "--quiet"];
+    assert!(place.run(&[&args[..], &["--output", text(&saved)]].concat()).status.success());
+    let report = report(&saved);
+    let mut samples: Vec<u64> = report.cells.iter().flat_map(|c| c.ns.iter().copied().flatten()).collect();
+    samples.sort_unstable();
+    let precision = fsprobe::sys::clock::precision_ns();
+    // fifty times, with room for a clock that reads otherwise in another process
+    assert!(samples[samples.len() / 2] > 30 * precision, "{} of {precision}", samples[samples.len() / 2]);
+}

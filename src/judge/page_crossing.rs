@@ -27,7 +27,10 @@ pub fn is_crossing(finding: &Finding) -> bool {
         return false;
     }
     let first = first(finding.key.len);
-    let [from, to] = [finding.edges[0].at, finding.edges[1].at];
+    let [from, to] = finding.edges;
+    // an end that may as well lie at the page's last byte does not count as beyond it
+    let to = to.range.map_or(to.at, |[least, _]| least);
+    let from = from.at;
     let inside = from <= to && from + MARGIN >= first;
     let own_axis = match scan {
         Scan::Dst => Axis::Dst,
@@ -68,6 +71,9 @@ mod tests {
         assert!(!crossing(128, 0xf81, 0x000, Some(Axis::Dst)), "nothing crosses at 0x000");
         assert!(!crossing(128, 0x800, 0xfff, Some(Axis::Dst)) && !crossing(128, 0xfc0, 0xfff, None));
         assert!(!crossing(4096, 0x001, 0x00f, Some(Axis::Dst)), "such copies always do");
+        let mut open = finding(512, 0xe01, 0x000, None);
+        open.edges[1].range = Some([0xfff, 0x000]);
+        assert!(is_crossing(&open), "its end may be the page's");
     }
 
     #[test]

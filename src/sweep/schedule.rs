@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// A sample lasts at least this many times the clock's precision.
 const PRECISIONS: u64 = 50;
 
+/// Copies in one sample at most.
+const MOST_REPEATS: u32 = 100_000;
+
 /// Warm-up ends when two successive baselines agree within this share, or after [`WARMUPS`].
 const SETTLED: f64 = 0.02;
 const WARMUPS: u32 = 10;
@@ -154,7 +157,7 @@ impl Loop {
         self.warm = self.jobs.iter().copied().filter(|v| is_reference(v) && most(v)).collect();
     }
 
-    /// Finds how many copies a sample needs to outlast the clock's precision, and what one costs.
+    /// Finds how many copies a sample needs to outlast the clock's precision, and what it takes.
     fn calibrate(&mut self, machine: &mut Machine) -> Result<(), PathError> {
         let least = machine.clock.precision_ns() * PRECISIONS;
         let pages = Pages { pools: vec![[0, 0]; machine.pools.len()], own: 0 };
@@ -162,18 +165,28 @@ impl Loop {
             let of_kind = |job: &&Job| usize::from(job.kind) == kind;
             let job = self.warm.iter().find(of_kind).or(self.jobs.iter().find(of_kind)).copied();
             let Some(job) = job else { continue };
-            let tries = if self.kinds[kind].len as u64 >= LONG { 1 } else { 9 };
-            let mut times = Vec::with_capacity(tries);
-            for _ in 0..tries {
-                times.push(self.take(machine, &job, &pages)?.max(1));
+            let mut expected = self.tried(machine, &job, &pages)?;
+            // a single short copy is mostly the clock's own cost, so a first guess falls short
+            while expected < least && self.kinds[kind].repeat < MOST_REPEATS {
+                let more = u64::from(self.kinds[kind].repeat) * (least + least / 8) / expected;
+                let more = u32::try_from(more).unwrap_or(MOST_REPEATS);
+                self.kinds[kind].repeat = more.clamp(self.kinds[kind].repeat + 1, MOST_REPEATS);
+                expected = self.tried(machine, &job, &pages)?;
             }
-            times.sort_unstable();
-            let repeat =
-                u32::try_from(least.div_ceil(times[tries / 4])).unwrap_or(u32::MAX).clamp(1, 100_000);
-            self.kinds[kind].repeat = repeat;
-            self.groups[kind].expected_ns = times[tries / 2] * u64::from(repeat);
+            self.groups[kind].expected_ns = expected;
         }
         Ok(())
+    }
+
+    /// What a sample of a job takes: a low quartile of a few, since none may last less than it should.
+    fn tried(&self, machine: &mut Machine, job: &Job, pages: &Pages) -> Result<u64, PathError> {
+        let tries = if self.kinds[usize::from(job.kind)].len as u64 >= LONG { 1 } else { 9 };
+        let mut times = Vec::with_capacity(tries);
+        for _ in 0..tries {
+            times.push(self.take(machine, job, pages)?.max(1));
+        }
+        times.sort_unstable();
+        Ok(times[tries / 4])
     }
 
     /// Copies in one sample of a slot.

@@ -59,7 +59,7 @@ pub(super) fn present(allocator: Allocator) -> Result<(), AllocatorError> {
         None => Ok(()),
     };
     #[cfg(not(target_env = "gnu"))]
-    absent("this fsprobe is built for another C library".into())
+    absent(format!("this build of fsprobe is linked with {}, not with glibc", crate::sys::machine::C_LIBRARY))
 }
 
 /// Options that do not go together.

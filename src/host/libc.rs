@@ -61,7 +61,7 @@ pub fn facts(system: &System, with_package: bool, unknown: &mut Unknowns) -> Lib
 
 /// A build for another C library, where there are no thresholds to ask for.
 fn another_libc(unknown: &mut Unknowns) -> Libc {
-    let name = if cfg!(target_env = "musl") { "musl" } else { "another C library" };
+    let name = crate::sys::machine::C_LIBRARY;
     for field in [
         "version",
         "package",

@@ -136,17 +136,13 @@ fn kernel(page: &mut Page, kernel: &Kernel) {
 
 fn libc(page: &mut Page, libc: &Libc) {
     let package = libc.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
-    page.fact("C library", &format!("{} {}{package}", libc.name, known(libc.version.as_deref())));
-    let bytes = |value: Option<u64>| value.map_or("unknown".into(), |v| v.to_string());
-    page.fact(
-        "memcpy thresholds",
-        &format!(
-            "rep movsb above {} B, below {} B; non-temporal from {} B",
-            bytes(libc.rep_movsb_threshold),
-            bytes(libc.rep_movsb_stop_threshold),
-            bytes(libc.non_temporal_threshold)
-        ),
-    );
+    let version = libc.version.as_ref().map_or(", version unknown".into(), |version| format!(" {version}"));
+    page.fact("C library", &format!("{}{version}{package}", libc.name));
+    let thresholds = [libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold, libc.non_temporal_threshold];
+    let [above, below, non_temporal] =
+        thresholds.map(|value| value.map_or("unknown".into(), |bytes| format!("{bytes} B")));
+    let window = format!("rep movsb above {above}, below {below}; non-temporal from {non_temporal}");
+    page.fact("memcpy thresholds", if thresholds == [None; 3] { "unknown" } else { &window });
     if let Some(words) = libc.tunables.as_ref().filter(|words| !words.is_empty()) {
         page.fact("GLIBC_TUNABLES", &words.join(":"));
     }

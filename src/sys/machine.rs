@@ -4,6 +4,15 @@
 #[cfg(target_env = "gnu")]
 use std::ffi::CStr;
 
+/// The C library that this build is linked with, as far as its target tells.
+pub const C_LIBRARY: &str = if cfg!(target_env = "gnu") {
+    "glibc"
+} else if cfg!(target_env = "musl") {
+    "musl"
+} else {
+    "another C library"
+};
+
 /// The release of the running kernel, as `uname -r` prints it.
 pub fn kernel_release() -> Option<String> {
     // SAFETY: `utsname` is plain arrays of characters, for which all zeroes are a valid value.

@@ -43,6 +43,15 @@ pub fn try_all(args: &CheckArgs, report: &Report, watch: &Signals) -> Vec<Remedy
             progress(args, &words);
             remedies.push(tunables(report, &words, asked, near));
         }
+    } else if report.host.libc.name != "glibc" {
+        let note = format!(
+            "not tried: this build is linked with {}, which has no such settings",
+            report.host.libc.name
+        );
+        remedies.push(Remedy {
+            layer: "libc".into(),
+            ..untried(VARIABLE, near(PathName::Memcpy, LONGEST), None, &note)
+        });
     }
     let [movsb, movsq, unrolled] =
         [PathName::RepMovsb, PathName::RepMovsq, PathName::MovUnrolled].map(|path| near(path, LONGEST));

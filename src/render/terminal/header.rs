@@ -93,7 +93,10 @@ fn kernel(host: &Host) -> String {
 
 fn libc(host: &Host) -> String {
     let libc = &host.libc;
-    let version = libc.version.as_deref().map_or_else(|| unknown(host, "libc.version"), fact);
+    let version = match libc.version.as_deref() {
+        Some(version) => format!(" {}", fact(version)),
+        None => format!(", version {}", unknown(host, "libc.version")),
+    };
     let package = libc.package.as_deref().map(|p| format!(" ({})", fact(p))).unwrap_or_default();
     let window = match (libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold) {
         (Some(_), _) if crate::render::cpu::erms_switched_off(libc) => {
@@ -110,7 +113,7 @@ fn libc(host: &Host) -> String {
         ),
         (None, _) => format!("memcpy's rep movsb window {}", unknown(host, "libc.rep_movsb_threshold")),
     };
-    format!("{} {version}{package}; {window}", fact(&libc.name))
+    format!("{}{version}{package}; {window}", fact(&libc.name))
 }
 
 fn run(report: &Report) -> String {

@@ -1,0 +1,154 @@
+//! Machines and sandboxes that take something away: fsprobe works with what is left, and says what is not.
+
+mod common;
+
+use common::{Place, stderr, stdout};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// `fsprobe check --json` of a few kernel and user paths, run by a shell's `exec "$@"` at the end of `script`.
+fn checked_by(place: &Place, script: &str, args: &[&str]) -> Output {
+    let fsprobe = env!("CARGO_BIN_EXE_fsprobe");
+    let words = [&["-c", script, "sh", fsprobe], args].concat();
+    Command::new("sh").args(words).env("XDG_STATE_HOME", place.path("state")).output().unwrap()
+}
+
+/// The answer's states by path, and all that was unknown.
+#[track_caller]
+fn answer(output: &Output) -> Value {
+    let told: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}{}", stdout(output), stderr(output)));
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{}", stderr(output));
+    told
+}
+
+#[track_caller]
+fn assert_measured(told: &Value, paths: &[&str]) {
+    for path in paths {
+        let known = told["check"]["paths"].as_array().unwrap().iter().any(|p| p["path"] == *path);
+        assert!(known, "{path} in {}", told["check"]["paths"]);
+    }
+}
+
+const CHECK: [&str; 2] = ["check", "--json"];
+
+#[test]
+fn without_proc_everything_is_measured_and_facts_are_unknown_with_a_reason() {
+    let place = Place::new();
+    let hide = "mount -t tmpfs none /proc && exec \"$@\"";
+    let run = |command: &mut Command| {
+        command.args(["sh", "-c", hide, "sh", env!("CARGO_BIN_EXE_fsprobe")]).args(CHECK).output()
+    };
+    let output = run(Command::new("unshare").args(["--mount", "--map-root-user"]));
+    let Some(output) = output.ok().filter(|o| !o.stdout.is_empty()) else {
+        eprintln!("skipped: no namespace of its own can be had here to hide /proc in");
+        return;
+    };
+    let told = answer(&output);
+    assert_measured(&told, &["read", "write", "pipe-read", "memcpy", "rep-movsb"]);
+    let unknown = told["host"]["unknown"].as_object().unwrap();
+    let reason = unknown["cpu.microcode"].as_str().unwrap();
+    assert!(reason.contains("/proc") || reason.contains("hypervisor"), "{reason}");
+    assert!(
+        unknown.contains_key("kernel.taint")
+            || unknown.values().any(|r| r.as_str().unwrap().contains("/proc"))
+    );
+    let sweep = ["sweep", "--len", "4K", "--dst", "0x0-0x40", "--output", "-", "--format", "json"];
+    let output = Command::new("unshare")
+        .args(["--mount", "--map-root-user", "sh", "-c", hide, "sh", env!("CARGO_BIN_EXE_fsprobe")])
+        .args(sweep)
+        .env("XDG_STATE_HOME", place.path("state"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn eight_descriptors_leave_the_paths_that_need_none() {
+    let output = checked_by(&Place::new(), "ulimit -n 8; exec \"$@\"", &CHECK);
+    assert_measured(&answer(&output), &["read", "rep-movsb", "memcpy"]);
+    let all =
+        checked_by(&Place::new(), "ulimit -n 8; exec \"$@\"", &[&CHECK[..], &["--paths", "all"]].concat());
+    let told = answer(&all);
+    assert_measured(&told, &["read", "pread", "rep-movsb", "memcpy", "mmap"]);
+    assert!(all.stdout.windows(10).any(|w| w == b"open files"), "what was left out has its reason");
+}
+
+#[test]
+fn symbols_bound_at_the_start_change_nothing() {
+    let output = checked_by(&Place::new(), "LD_BIND_NOW=1 exec \"$@\"", &CHECK);
+    assert_measured(&answer(&output), &["read", "write", "pipe-read", "memcpy", "rep-movsb"]);
+}
+
+#[test]
+fn one_cpu_is_enough() {
+    let Ok(cpu) = fsprobe::sys::cpu::allowed().map(|cpus| cpus[0].to_string()) else { return };
+    let script = format!("taskset -c {cpu} true 2>/dev/null || exit 77; exec taskset -c {cpu} \"$@\"");
+    for args in
+        [&CHECK[..], &["sweep", "--len", "4K", "--dst", "0x0-0x40", "--no-output", "--format", "json"]]
+    {
+        let output = checked_by(&Place::new(), &script, args);
+        if output.status.code() == Some(77) {
+            eprintln!("skipped: no taskset here");
+            return;
+        }
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["host"]["cpu_pinned"].as_u64().map(|c| c.to_string()), Some(cpu.clone()));
+    }
+}
+
+/// Runs a command that may be missing.
+fn succeeds(program: &str, args: &[&str]) -> bool {
+    Command::new(program).args(args).output().is_ok_and(|o| o.status.success())
+}
+
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// Whether a static musl build can be made here, with the target and tools installed where that is possible.
+fn can_build_for_musl() -> bool {
+    let has_tools = || succeeds("musl-gcc", &["--version"]);
+    if !has_tools() {
+        let install = "test \"$(id -u)\" = 0 && apt-get update -qq && apt-get install -y -qq musl-tools";
+        succeeds("sh", &["-c", install]);
+    }
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = sysroot.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default();
+    let has_target = || Path::new(&sysroot).join("lib/rustlib").join(MUSL).is_dir();
+    if has_tools() && !has_target() {
+        succeeds("rustup", &["target", "add", MUSL]);
+    }
+    has_tools() && has_target()
+}
+
+#[test]
+fn a_static_musl_build_says_so_and_does_not_pretend_to_test_glibc() {
+    if !can_build_for_musl() {
+        eprintln!("skipped: neither found nor installable here: musl-gcc and rustup's target {MUSL}");
+        return;
+    }
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned();
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--target", MUSL, "--target-dir"])
+        .arg(&target)
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", stderr(&built));
+    let fsprobe = target.join(MUSL).join("debug/fsprobe");
+    let run = |args: &[&str]| Command::new(&fsprobe).args(args).output().unwrap();
+
+    let told = answer(&run(&["check", "--json", "--remedies"]));
+    assert_eq!(told["host"]["libc"]["name"], "musl");
+    assert!(told["host"]["libc"]["rep_movsb_threshold"].is_null());
+    let remedies = told["check"]["remedies"].to_string();
+    assert!(remedies.contains("linked with musl") && !remedies.contains("hwcaps"), "{remedies}");
+
+    let args = ["sweep", "--len", "4K", "--dst", "0x0-0x40", "--no-output", "--format", "json"];
+    let swept: Value = serde_json::from_slice(&run(&args).stdout).unwrap();
+    let cells = swept["cells"].as_array().unwrap();
+    assert!(!cells.is_empty() && cells.iter().all(|c| c["allocator"] != "glibc"));
+    let left_out = swept.to_string();
+    assert!(left_out.contains("linked with musl, not with glibc"), "the reason is given");
+}

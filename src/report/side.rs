@@ -56,6 +56,12 @@ impl PathName {
         )
     }
 
+    /// Whether the destination is out of the caches afterwards. Beside such a path in one round, others
+    /// would find their pages cold after it, and it would find its own warm after them: times in two modes.
+    pub const fn leaves_uncached(self) -> bool {
+        matches!(self, PathName::NonTemporal)
+    }
+
     /// Whether the kernel's own copy routine moves the bytes: not those of a mapping, which the program
     /// copies, and not the controls, which copy nothing or only clear.
     pub const fn is_copied_by_kernel(self) -> bool {

@@ -30,6 +30,15 @@ pub struct Plan {
     pub controls: Vec<CellSpec>,
 }
 
+impl Plan {
+    /// The plan of the cells that are apart, and that of the rest; either may hold none.
+    pub fn split(self, is_apart: impl Fn(&CellSpec) -> bool) -> [Plan; 2] {
+        let (cells, rest) = self.cells.iter().partition(|cell| is_apart(cell));
+        let (controls, rest_controls) = self.controls.iter().partition(|cell| is_apart(cell));
+        [Plan { cells, controls, ..self.clone() }, Plan { cells: rest, controls: rest_controls, ..self }]
+    }
+}
+
 /// What a run gave. `stopped` tells why it holds fewer rounds than planned.
 pub struct Sampled {
     /// The run's record; its index in the report is the caller's to set.

@@ -80,8 +80,15 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Samples a plan, as far as the machine can, and files what came of it.
-    fn take(&mut self, mut plan: Plan) {
+    /// Samples a plan, what would disturb the rest of it in a run of its own.
+    fn take(&mut self, plan: Plan) {
+        let [apart, rest] = plan.split(|cell| cell.path.leaves_uncached());
+        self.take_together(rest);
+        self.take_together(apart);
+    }
+
+    /// Samples cells in one run, as far as the machine can, and files what came of it.
+    fn take_together(&mut self, mut plan: Plan) {
         if self.stop.is_some() {
             return;
         }

@@ -13,7 +13,6 @@ fn main() -> ExitCode {
     };
     match commands::run(cli.verb) {
         Ok(outcome) => ExitCode::from(outcome.code()),
-        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             complain(&failure.to_string());
             ExitCode::from(2)

@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod cpu;
+mod destination;
 pub mod sweep;
 
 use crate::cli::Verb;
@@ -51,11 +52,6 @@ impl Failure {
     pub fn line(text: impl ToString) -> Self {
         Failure::Line(text.to_string())
     }
-
-    /// Whether the reader of a pipe went away, which is no failure.
-    pub fn is_closed_pipe(&self) -> bool {
-        matches!(self, Failure::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
-    }
 }
 
 /// Runs a verb.
@@ -67,9 +63,12 @@ pub fn run(verb: Verb) -> Result<Outcome, Failure> {
     }
 }
 
-/// Writes to stdout whole.
+/// Writes to stdout whole. A reader who closed the pipe has seen enough, and the exit code still tells
+/// the verdict.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }

@@ -28,6 +28,7 @@ pub fn ask(command: &mut Command, patience: Duration) -> Result<String, String> 
     let ended = wait_until(&mut child, until);
     match (printed, ended) {
         (Some(bytes), Some(status)) if status.success() => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        (None, Some(status)) if status.success() => Err("its output could not be read".into()),
         (_, Some(status)) => Err(format!("failed ({status})")),
         (_, None) => Err(format!("did not answer within {} ms", patience.as_millis())),
     }
@@ -37,12 +38,13 @@ pub fn ask(command: &mut Command, patience: Duration) -> Result<String, String> 
 fn read_until(child: &mut Child, until: Instant) -> Option<Vec<u8>> {
     let out = child.stdout.take()?;
     let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         let whole = out.take(LIMIT).read_to_end(&mut bytes).is_ok();
         // Nobody receives once the patience is over, which is no error here.
         let _ = send.send(whole.then_some(bytes));
     });
+    reader.ok()?;
     receive.recv_timeout(until.saturating_duration_since(Instant::now())).ok().flatten()
 }
 

@@ -36,9 +36,12 @@ pub fn facts(system: &System, with_package: bool, unknown: &mut Unknowns) -> Lib
         return another_libc(unknown);
     }
     let (thresholds, package) = std::thread::scope(|scope| {
-        let package = with_package.then(|| scope.spawn(|| package(system)));
+        let apart = || std::thread::Builder::new().spawn_scoped(scope, || package(system));
+        let looked_up = with_package.then(apart);
         let thresholds = thresholds();
-        (thresholds, package.map(|thread| thread.join()))
+        // where no thread is to be had, one after the other
+        let package = looked_up.map(|thread| thread.map_or_else(|_| Ok(package(system)), |t| t.join()));
+        (thresholds, package)
     });
     let package = match package {
         None => Fact::because("not looked up"),

@@ -203,7 +203,7 @@ fn seen(sweeps: &[Sweep<'_>], surprises: &BTreeMap<Key, u16>) -> BTreeMap<Key, S
     let mut seen = BTreeMap::new();
     for sweep in sweeps {
         let key = sweep.series.key;
-        let covered = state::coverage(&sweep.screened);
+        let covered = state::coverage(&sweep.series, &sweep.screened);
         let known = seen.entry(key).or_insert(covered);
         if covered == Seen::Enough {
             *known = covered;

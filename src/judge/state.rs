@@ -6,7 +6,7 @@ use super::screen::{MARGIN, Screened};
 use super::series::{Key, Series, Shape, class_of};
 use super::windows::Found;
 use super::{signature, stats};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::{Axis, Band, Cell, Depth, Floor, PAGE, PathVerdict, Report, State, Verdict, length};
 
@@ -36,6 +36,8 @@ pub enum Seen {
     Enough,
     /// They lie too close together: all of them may be slow, and nothing would be left to compare with.
     TooNarrow,
+    /// Candidates all around the circle leave nothing to compare with.
+    NoReference,
     /// A reference of the fresh rounds was slow, at an offset that the sweep had left out.
     Surprise(u16),
 }
@@ -44,13 +46,23 @@ pub enum Seen {
 const WIDEST_GAP: u16 = 0x400;
 
 /// What a sweep's offsets allow.
-pub fn coverage(screened: &Screened) -> Seen {
-    let offsets: Vec<u16> = screened.profile.points.iter().map(|p| p.offset).collect();
-    let Some((first, last)) = offsets.first().zip(offsets.last()) else { return Seen::TooNarrow };
-    let around = first.wrapping_sub(*last) % PAGE;
-    let gaps = offsets.windows(2).map(|pair| pair[1] - pair[0]);
-    let widest = gaps.chain([if offsets.len() == 1 { PAGE } else { around }]).max();
-    if widest > Some(WIDEST_GAP) { Seen::TooNarrow } else { Seen::Enough }
+pub fn coverage(series: &Series<'_>, screened: &Screened) -> Seen {
+    let place = axis::placer(series.shape, None);
+    let measured: BTreeSet<u16> =
+        series.parts.iter().flat_map(|p| &p.cells).filter_map(|c| place(c)).collect();
+    if widest_gap(measured) > WIDEST_GAP {
+        return Seen::TooNarrow;
+    }
+    let compared = screened.profile.points.iter().map(|p| p.offset).collect();
+    if widest_gap(compared) > WIDEST_GAP { Seen::NoReference } else { Seen::Enough }
+}
+
+/// The longest way around the circle from one offset to the next.
+fn widest_gap(offsets: BTreeSet<u16>) -> u16 {
+    let Some((first, last)) = offsets.first().zip(offsets.last()) else { return PAGE };
+    let around = PAGE - (last - first);
+    let gaps = offsets.iter().zip(offsets.iter().skip(1)).map(|(one, next)| next - one);
+    gaps.chain([around]).max().unwrap_or(PAGE)
 }
 
 /// The noise floor from which a band at the limit could hide: half of it, as a logarithm.
@@ -169,6 +181,11 @@ fn seen_reasons(paths: &[PathVerdict], seen: &BTreeMap<Key, Seen>) -> Option<Str
         Seen::TooNarrow => Some(format!(
             "the offsets measured at {} lie too close together: if all of them are slow there is nothing to compare \
              with; offsets over the whole circle would settle it",
+            length(path.len)
+        )),
+        Seen::NoReference => Some(format!(
+            "so many offsets at {} seem slow that nothing is left to compare with: a quieter machine or more rounds \
+             (--rounds) would settle it",
             length(path.len)
         )),
         Seen::Surprise(offset) => Some(format!(

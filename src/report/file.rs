@@ -57,7 +57,7 @@ pub enum SaveError {
     Exists(String),
     /// The folder or disk refuses.
     #[error(
-        "cannot write the report to {name}: {reason} (name another place with --output, or use --no-output)"
+        "cannot write the report to {name}: {reason} (name another place with --output)"
     )]
     Refused {
         /// The file as the user named it.
@@ -65,6 +65,18 @@ pub enum SaveError {
         /// The system's reason.
         reason: io::Error,
     },
+}
+
+impl SaveError {
+    /// A refusal by the system, without the name of the temporary file that a report is first written to.
+    pub fn refused(name: String, reason: io::Error) -> SaveError {
+        let text = reason.to_string();
+        let reason = match text.split_once(" at path ") {
+            Some((words, _)) => io::Error::new(reason.kind(), words),
+            None => reason,
+        };
+        SaveError::Refused { name, reason }
+    }
 }
 
 /// Loads a report from a file; `-` is standard input.
@@ -152,7 +164,7 @@ fn shown(path: &Path) -> String {
 /// regular one: a rename would replace a device such as /dev/null.
 pub fn save(report: &Report, path: &Path, force: bool) -> Result<(), SaveError> {
     let name = shown(path);
-    let refused = |reason| SaveError::Refused { name: name.clone(), reason };
+    let refused = |reason| SaveError::refused(name.clone(), reason);
     if force && path.metadata().is_ok_and(|m| !m.is_file()) {
         return Err(refused(io::Error::other("it is not a regular file")));
     }
@@ -163,7 +175,7 @@ pub fn save(report: &Report, path: &Path, force: bool) -> Result<(), SaveError> 
     let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
     kept.map(drop).map_err(|e| match e.error.kind() {
         io::ErrorKind::AlreadyExists => SaveError::Exists(name.clone()),
-        _ => SaveError::Refused { name: name.clone(), reason: e.error },
+        _ => SaveError::refused(name.clone(), e.error),
     })
 }
 

@@ -18,6 +18,7 @@ pub mod pagemap;
 pub mod perf;
 pub mod ring;
 pub mod routines;
+pub mod signals;
 pub mod transfer;
 pub mod usage;
 

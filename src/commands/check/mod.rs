@@ -5,7 +5,8 @@ mod plan;
 mod record;
 mod remedies;
 
-use super::sweep::{fresh_report, note, seed_from_clock};
+use super::destination::Destination;
+use super::sweep::{fresh_report, note, seed_from_clock, stopped_by};
 use super::{Failure, Outcome};
 use crate::cli::CheckArgs;
 use crate::judge::{self, Profile};
@@ -14,18 +15,17 @@ use crate::render::check::text;
 use crate::render::terminal::Style;
 use crate::report::{
     Host, Options, PathName, PathVerdict, Pmu, Remedy, Report, RunInfo, Schema, Skipped, State, Tool,
-    Verdict, save,
+    Verdict, to_json,
 };
 use crate::simulate::Model;
 use crate::sweep::{Stop, Watcher, disturbance, evidence};
+use crate::sys::signals::{self, Caught};
 use machine::Ready;
 use plan::Group;
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
-use std::io::IsTerminal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Runs the verb.
@@ -34,13 +34,16 @@ use std::time::Instant;
 /// Where nothing can be measured here, a model is not known, or output cannot be written.
 pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     let mut watch = Signals::new().map_err(Failure::line)?;
-    refuse_existing(args)?;
+    let destination = match &args.output {
+        Some(path) => Destination::named(path, args.force)?,
+        None => Destination::Nowhere,
+    };
     let (mut report, stop) = measured(args, &mut watch)?;
     if args.remedies && stop.is_none() {
         report.placements = remedies::placements(&report);
         report.remedies = remedies::try_all(args, &report, &watch);
     }
-    show(args, &report)?;
+    show(args, &report, &destination)?;
     match stop.or_else(|| watch.stop()) {
         Some(Stop::Fault(reason)) => {
             Err(Failure::line(format!("{reason}: what was measured until then is above")))
@@ -134,26 +137,25 @@ fn options(args: &CheckArgs, groups: &[Group]) -> Options {
     }
 }
 
-/// An existing file is found before anything is measured.
-fn refuse_existing(args: &CheckArgs) -> Result<(), Failure> {
-    match &args.output {
-        Some(path) if !args.force && path.symlink_metadata().is_ok() => {
-            Err(Failure::line(crate::report::SaveError::Exists(path.display().to_string())))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn show(args: &CheckArgs, report: &Report) -> Result<(), Failure> {
-    if let Some(path) = &args.output {
-        save(report, path, args.force).map_err(Failure::line)?;
-    }
-    if args.json {
+/// Saves the report, then writes what people or scripts read: that is not lost where saving fails.
+fn show(args: &CheckArgs, report: &Report, destination: &Destination) -> Result<(), Failure> {
+    let saved = destination.save(report);
+    let style = |is_terminal: bool| {
+        let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        Style { colour, width: 80 }
+    };
+    if destination.is_stdout() {
+        // a reader of the data who closes stderr loses nothing
+        let said = text(report, style(std::io::stderr().is_terminal()));
+        let _ = std::io::stderr().write_all(said.as_bytes());
+        super::print(&to_json(report))?;
+    } else if args.json {
         let json = serde_json::to_string_pretty(&Document::of(args, report)).map_err(Failure::line)?;
-        return super::print(&format!("{json}\n"));
+        super::print(&format!("{json}\n"))?;
+    } else {
+        super::print(&text(report, style(std::io::stdout().is_terminal())))?;
     }
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    super::print(&text(report, Style { colour, width: 80 }))
+    saved.map(drop)
 }
 
 /// The JSON of `fsprobe check`, schema `fsprobe-check`.
@@ -212,25 +214,17 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Ctrl-C and SIGTERM, noted; a check shows no progress of its own.
-struct Signals(Arc<AtomicUsize>);
+/// Signals, noted; a check shows no progress of its own.
+struct Signals(Arc<Caught>);
 
 impl Signals {
     fn new() -> std::io::Result<Signals> {
-        let signal = Arc::new(AtomicUsize::new(0));
-        for number in [SIGINT, SIGTERM] {
-            flag::register_usize(number, signal.clone(), number as usize)?;
-        }
-        Ok(Signals(signal))
+        signals::note(&[SIGINT, SIGTERM, SIGHUP]).map(Signals)
     }
 
     /// The signal that has come, if any.
     fn caught(&self) -> Option<Stop> {
-        match self.0.load(Ordering::Relaxed) as i32 {
-            SIGINT => Some(Stop::Signal("SIGINT")),
-            SIGTERM => Some(Stop::Signal("SIGTERM")),
-            _ => None,
-        }
+        stopped_by(&self.0)
     }
 }
 

@@ -1,7 +1,6 @@
 //! `fsprobe sweep`: the page-offset throughput matrix of copy paths, its slow bands flagged to the byte.
 
 mod colours;
-mod output;
 mod record;
 mod setup;
 mod simulated;
@@ -10,14 +9,15 @@ mod watch;
 pub use record::{Budget, Cost, record};
 pub(super) use setup::{RealClock, fresh_report, note, pin, seed_from_clock};
 pub use simulated::{simulated, simulated_with};
+pub(super) use watch::stopped_by;
 
+use super::destination::Destination;
 use super::{Failure, Outcome};
 use crate::cli::{Format, SweepArgs};
 use crate::judge;
 use crate::render::terminal::{self, Style};
 use crate::report::{Report, State, to_json};
 use crate::sweep::{Stop, Unwatched};
-use output::Destination;
 use std::io::{IsTerminal, Write};
 use watch::Watch;
 
@@ -27,7 +27,11 @@ const USUAL_SECONDS: f64 = 15.0;
 /// Runs the verb.
 pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
     let mut watch = Watch::new(args).map_err(Failure::line)?;
-    let destination = Destination::choose(args)?;
+    let destination = match &args.output {
+        _ if args.no_output => Destination::Nowhere,
+        Some(path) => Destination::named(path, args.force)?,
+        None => Destination::own()?,
+    };
     let (mut report, stop) = match &args.simulate {
         _ if args.colours => colours::run(args, &mut watch)?,
         Some(model) => simulated::run(args, model, &mut watch)?,
@@ -85,11 +89,7 @@ fn show(args: &SweepArgs, report: &Report, destination: &Destination) -> Result<
         let _ = std::io::stderr().write_all(table(std::io::stderr().is_terminal()).as_bytes());
         super::print(&to_json(report))?;
     } else {
-        match super::print(&table(std::io::stdout().is_terminal())) {
-            // the reader has seen enough, and the exit code still tells the verdict
-            Err(failure) if failure.is_closed_pipe() => {}
-            printed => printed?,
-        }
+        super::print(&table(std::io::stdout().is_terminal()))?;
     }
     saved.map(drop)
 }

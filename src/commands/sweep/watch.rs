@@ -3,31 +3,26 @@
 use super::USUAL_SECONDS;
 use crate::cli::SweepArgs;
 use crate::sweep::{Stop, Watcher};
+use crate::sys::signals::{self, Caught};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Watches a sweep.
 pub struct Watch {
-    signal: Arc<AtomicUsize>,
+    signal: Arc<Caught>,
     deadline: Option<Instant>,
     bar: ProgressBar,
 }
 
 impl Watch {
-    /// Installs the signal handlers and, on a terminal, a progress bar. A second Ctrl-C ends at once.
+    /// Installs the signal handlers and, on a terminal, a progress bar. A second Ctrl-C, a second later, ends at once.
     pub fn new(args: &SweepArgs) -> std::io::Result<Watch> {
-        let signal = Arc::new(AtomicUsize::new(0));
-        let again = Arc::new(AtomicBool::new(false));
-        for number in [SIGINT, SIGTERM, SIGHUP] {
-            flag::register_conditional_shutdown(number, 130, again.clone())?;
-            flag::register(number, again.clone())?;
-            flag::register_usize(number, signal.clone(), number as usize)?;
-        }
+        let signal = signals::note(&[SIGINT, SIGTERM, SIGHUP])?;
         // a file size limit becomes an error of the write, which is reported like a full disk
         flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         let shown = !args.quiet && args.simulate.is_none() && std::io::stderr().is_terminal();
@@ -53,6 +48,16 @@ impl Watch {
     }
 }
 
+/// The end that a signal asks for, if one came.
+pub fn stopped_by(caught: &Caught) -> Option<Stop> {
+    let word = match caught.signal()? {
+        SIGINT => "SIGINT",
+        SIGTERM => "SIGTERM",
+        _ => "SIGHUP",
+    };
+    Some(Stop::Signal(word))
+}
+
 impl Watcher for Watch {
     fn begin(&mut self, label: &str, expected_ns: u64) {
         self.bar.reset();
@@ -67,12 +72,7 @@ impl Watcher for Watch {
     }
 
     fn stop(&mut self) -> Option<Stop> {
-        match self.signal.load(Ordering::Relaxed) as i32 {
-            SIGINT => return Some(Stop::Signal("SIGINT")),
-            SIGTERM => return Some(Stop::Signal("SIGTERM")),
-            SIGHUP => return Some(Stop::Signal("SIGHUP")),
-            _ => {}
-        }
-        self.deadline.filter(|end| Instant::now() >= *end).map(|_| Stop::Time)
+        let late = || self.deadline.filter(|end| Instant::now() >= *end).map(|_| Stop::Time);
+        stopped_by(&self.signal).or_else(late)
     }
 }

@@ -1,7 +1,6 @@
 //! Where the report goes, found writable before anything is measured.
 
-use crate::cli::SweepArgs;
-use crate::commands::Failure;
+use super::Failure;
 use crate::report::{Report, SaveError, printable, save};
 use std::fs;
 use std::io::{self, Write};
@@ -29,12 +28,22 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// What the options say; fails where the place is not writable.
-    pub fn choose(args: &SweepArgs) -> Result<Destination, Failure> {
-        match &args.output {
-            _ if args.no_output => Ok(Destination::Nowhere),
-            Some(path) if path.as_os_str() == "-" => Ok(Destination::Stdout),
-            Some(path) => {
+    /// A new file in fsprobe's own folder.
+    ///
+    /// # Errors
+    /// Where no folder is writable.
+    pub fn own() -> Result<Destination, Failure> {
+        own_folder().map(Destination::Own)
+    }
+
+    /// The file that the user named, or stdout for `-`.
+    ///
+    /// # Errors
+    /// Where the place is not writable, or a file is there already.
+    pub fn named(path: &Path, force: bool) -> Result<Destination, Failure> {
+        match path {
+            path if path.as_os_str() == "-" => Ok(Destination::Stdout),
+            path => {
                 let name = path.display().to_string();
                 if path.exists() && !path.is_file() {
                     let what = if path.is_dir() { "Is a directory" } else { "Not a regular file" };
@@ -42,14 +51,13 @@ impl Destination {
                         "cannot write the report to {name}: {what} (name another file, or - for stdout)"
                     )));
                 }
-                if !args.force && path.symlink_metadata().is_ok() {
+                if !force && path.symlink_metadata().is_ok() {
                     return Err(Failure::line(SaveError::Exists(name)));
                 }
                 let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                room_in(folder).map_err(|reason| Failure::line(SaveError::Refused { name, reason }))?;
-                Ok(Destination::File { path: path.clone(), force: args.force })
+                room_in(folder).map_err(|reason| Failure::line(SaveError::refused(name, reason)))?;
+                Ok(Destination::File { path: path.to_owned(), force })
             }
-            None => own_folder().map(Destination::Own),
         }
     }
 
@@ -78,11 +86,11 @@ impl Destination {
 /// Saves under a new name made of the verb and the time.
 fn save_own(report: &Report, folder: &Path) -> Result<PathBuf, SaveError> {
     let time: String = report.recorded_at.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    let mut name = format!("sweep-{time}.json");
+    let mut name = format!("{}-{time}.json", report.run.command);
     for count in 2.. {
         let path = folder.join(&name);
         match save(report, &path, false) {
-            Err(SaveError::Exists(_)) => name = format!("sweep-{time}-{count}.json"),
+            Err(SaveError::Exists(_)) => name = format!("{}-{time}-{count}.json", report.run.command),
             other => return other.map(|()| path),
         }
     }
@@ -104,7 +112,7 @@ fn own_folder() -> Result<PathBuf, Failure> {
     let folder = std::env::temp_dir();
     match room_in(&folder) {
         Ok(()) => Ok(folder),
-        Err(reason) => Err(Failure::line(SaveError::Refused { name: folder.display().to_string(), reason })),
+        Err(reason) => Err(Failure::line(SaveError::refused(folder.display().to_string(), reason))),
     }
 }
 

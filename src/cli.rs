@@ -14,7 +14,7 @@ use std::str::FromStr;
     about = "Does this machine copy memory slowly at some page offsets? Where exactly, and why?",
     after_help = "Start with:  fsprobe sweep --file /tmp/64M\n\
         Exit codes: 0 done, 2 a usage or run-time error (one line on stderr), 130 interrupted with what was measured saved.",
-    max_term_width = 100
+    max_term_width = 80
 )]
 pub struct Cli {
     /// The verb.

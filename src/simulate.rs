@@ -12,6 +12,7 @@ mod replay;
 
 pub use cost::{Cost, Slow};
 pub use host::host_of;
+use host::thresholds;
 pub use replay::{ReplayError, replay};
 
 use crate::allocator::Pool;
@@ -79,11 +80,15 @@ impl Model {
         let mut model = Model { name: name.into(), cost, by_path: BTreeMap::new(), noisy };
         match base {
             "zen4-cleared" => model.kernel(&Cost::movsq()),
-            "zen4-fixed-glibc" => model.every(&[PathName::Memcpy, PathName::Mmap], &Cost::clean()),
             "zen3-contradiction" => model.kernel(&Cost::banded(0x000, 0x00f)),
             _ => {}
         }
         Some(model)
+    }
+
+    /// The name without its noise.
+    fn base(&self) -> &str {
+        self.name.trim_end_matches("+noisy")
     }
 
     fn kernel(&mut self, cost: &Cost) {
@@ -100,12 +105,19 @@ impl Model {
     fn cost_of(&self, path: PathName) -> Cost {
         let cost = self.by_path.get(&path).unwrap_or(&self.cost).clone();
         match path {
-            PathName::RepMovsb | PathName::Memcpy | PathName::Mmap => cost.without_call(),
+            PathName::RepMovsb => cost.without_call(),
+            PathName::Memcpy | PathName::Mmap => match thresholds(self.base()) {
+                // two that agree leave no length: the library never runs `rep movsb`
+                Some((_, from, stop)) => {
+                    let [shortest, longest] = cost.lens;
+                    cost.without_call().within(shortest.max(from + 1), longest.min(stop - 1))
+                }
+                None => cost.without_call(),
+            },
             PathName::RepMovsq if cost.slow == Slow::Zen4 => Cost::movsq().without_call(),
             PathName::RepMovsq => cost.without_call(),
-            PathName::MovUnrolled | PathName::Avx2 | PathName::Avx512 | PathName::NonTemporal => {
-                cost.without_band().without_call()
-            }
+            PathName::MovUnrolled => cost.unrolled(),
+            PathName::Avx2 | PathName::Avx512 | PathName::NonTemporal => cost.without_band().without_call(),
             PathName::Zero | PathName::Splice => Cost { misaligned: false, ..cost.without_band() },
             _ => cost,
         }
@@ -120,8 +132,7 @@ impl Model {
 
     /// An otherwise clean machine with a band at distance 0x001..0x00f for some lengths only.
     pub fn with_window(from_len: u64, to_len: u64, slowdown: f64, noisy: bool) -> Model {
-        let slow = Slow::Window { from_len, to_len, slowdown };
-        let cost = Cost { slow, ..Cost::clean() };
+        let cost = Cost::clean().with_band(0x001, 0x00f, slowdown).within(from_len, to_len);
         Model { name: "custom".into(), cost, by_path: BTreeMap::new(), noisy }
     }
 

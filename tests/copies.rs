@@ -34,7 +34,13 @@ fn file(folder: &tempfile::TempDir, size: usize) -> (PathBuf, Vec<u8>) {
 
 /// A pool of each allocator that this process has.
 fn pools(pages: PageKind, first_touch: bool) -> Vec<Box<dyn Pool>> {
-    let spec = PoolSpec { max_len: MAX_LEN + 2 * usize::from(PAGE), slack_pages: 64, pages, first_touch };
+    let spec = PoolSpec {
+        max_len: MAX_LEN + 2 * usize::from(PAGE),
+        slack_pages: 64,
+        pages,
+        first_touch,
+        to_come: 1,
+    };
     let all = Allocator::ALL.iter().filter_map(|&name| allocator::open(name, &spec).ok());
     all.collect()
 }

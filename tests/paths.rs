@@ -89,7 +89,7 @@ fn a_simulated_zen4_shows_its_band_by_distance_on_every_path() {
             let all: Vec<_> = all.map(|b| (b.from, b.to, b.axis, b.depth, b.confirmed)).collect();
             assert_eq!(
                 all,
-                [(0x001, 0x01f, Some(Axis::Distance), Depth::Mild, true)],
+                [(0x001, 0x01f, Some(Axis::Distance), Depth::Deep, true)],
                 "as measured on Zen 4"
             );
             continue;

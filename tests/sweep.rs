@@ -178,7 +178,7 @@ fn a_place_that_cannot_be_written_is_found_before_measuring() {
     let began = Instant::now();
     for (target, parts) in [
         (exists.clone(), ["exists", "--force"]),
-        (place.path("no/such/r.json"), ["cannot write the report", "--no-output"]),
+        (place.path("no/such/r.json"), ["cannot write the report", "--output"]),
         (place.folder.path().to_path_buf(), ["cannot write the report", "directory"]),
         ("/proc/r.json".into(), ["cannot write the report", "--output"]),
     ] {
@@ -315,7 +315,7 @@ fn a_limit_on_file_sizes_is_like_a_full_disk() {
     let script = "ulimit -f 100; exec \"$0\" sweep --simulate clean --output r.json";
     let mut command = std::process::Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_fsprobe")]).current_dir(place.folder.path());
-    assert_fails(&command.output().unwrap(), &["cannot write the report to r.json", "--no-output"]);
+    assert_fails(&command.output().unwrap(), &["cannot write the report to r.json", "--output"]);
 }
 
 #[test]

@@ -9,14 +9,14 @@ use std::io;
 pub enum AllocatorError {
     /// There is less memory than the buffer needs; nothing was allocated.
     #[error(
-        "not enough memory for the buffers of {allocator}: {} MiB needed, {} MiB left by {bound} \
+        "not enough memory for the buffers, from {allocator} on: {} MiB needed and some to work with, {} MiB left by {bound} \
          (use a shorter --len or fewer --allocators)",
         needed.div_ceil(1 << 20), left >> 20
     )]
     Memory {
         /// The allocator.
         allocator: Allocator,
-        /// Bytes needed.
+        /// Bytes needed by its buffers and those still to be opened.
         needed: u64,
         /// Bytes left.
         left: u64,

@@ -50,6 +50,9 @@ pub struct PoolSpec {
     /// Whether each buffer's whole pages are dropped before it is handed out, so that page faults are
     /// part of the sample.
     pub first_touch: bool,
+    /// Pools like this one that are yet to be opened, itself among them: room is looked for once, before
+    /// any of them is touched.
+    pub to_come: u64,
 }
 
 /// The buffers of one allocator.

@@ -1,6 +1,7 @@
 //! Where an allocator puts buffers when nobody asks for an offset.
 
-use super::{AllocatorError, pool::present};
+use super::AllocatorError;
+use super::pool::{addresses_for, present};
 use crate::report::{Allocator, offset_of};
 use crate::sys::block::Block;
 
@@ -11,6 +12,8 @@ use crate::sys::block::Block;
 /// at other offsets, once a mapped chunk of that length has been freed.
 pub fn natural(allocator: Allocator, len: usize, count: usize) -> Result<Vec<u16>, AllocatorError> {
     present(allocator)?;
+    // an allocator that was refused keeps what it got before, and later there is none for the buffers
+    addresses_for(allocator, len as u64, count as u64)?;
     let refused = |reason| AllocatorError::Refused { allocator, needed: len as u64, reason };
     let blocks: Result<Vec<Block>, _> = (0..count).map(|_| Block::allocate(allocator, len)).collect();
     Ok(blocks.map_err(refused)?.iter().map(|block| offset_of(block.address() as u64)).collect())

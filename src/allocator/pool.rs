@@ -11,6 +11,9 @@ use std::path::Path;
 /// Bytes of a page of the offset circle.
 const BYTES: usize = PAGE as usize;
 
+/// Bytes that a run takes beside its buffers.
+const BESIDE: u64 = 64 << 20;
+
 /// Bytes of a huge page on x86-64, transparent or reserved.
 const HUGE: usize = 2 << 20;
 
@@ -25,7 +28,7 @@ pub fn open(allocator: Allocator, spec: &PoolSpec) -> Result<Box<dyn Pool>, Allo
     let memory = if spec.pages == PageKind::Reserved {
         reserved(&plan)?
     } else {
-        room_for(allocator, plan.allocate as u64)?;
+        room_for(allocator, plan.allocate as u64, spec.to_come)?;
         allocated(allocator, spec, &plan)?
     };
     let base = memory.address().next_multiple_of(plan.align) - memory.address();
@@ -102,14 +105,27 @@ impl Plan {
     }
 }
 
-/// Refuses what memory cannot hold: touching it would end the process.
-fn room_for(allocator: Allocator, needed: u64) -> Result<(), AllocatorError> {
+/// Refuses what memory cannot hold: touching it would end the process. Large pools leave room for what
+/// else a run holds: samples, allocators' own books, the report.
+fn room_for(allocator: Allocator, one: u64, count: u64) -> Result<(), AllocatorError> {
     match memory::available(Path::new("/")) {
-        Fact::Known(Available { bytes: left, bound }) if left < needed => {
-            Err(AllocatorError::Memory { allocator, needed, left, bound })
-        }
-        _ => Ok(()),
+        Fact::Known(left) => fits(allocator, one, count, left),
+        Fact::Unknown(_) => Ok(()),
     }
+}
+
+/// The same for memory that is not touched.
+pub(super) fn addresses_for(allocator: Allocator, one: u64, count: u64) -> Result<(), AllocatorError> {
+    memory::available_addresses(Path::new("/")).map_or(Ok(()), |left| fits(allocator, one, count, left))
+}
+
+fn fits(allocator: Allocator, one: u64, count: u64, available: Available) -> Result<(), AllocatorError> {
+    let Available { bytes: left, bound } = available;
+    let needed = one.saturating_mul(count.max(1));
+    if left < needed.saturating_add(one.min(BESIDE)) {
+        return Err(AllocatorError::Memory { allocator, needed, left, bound });
+    }
+    Ok(())
 }
 
 fn reserved(plan: &Plan) -> Result<Memory, AllocatorError> {
@@ -237,8 +253,13 @@ mod tests {
     use super::*;
     use crate::sys::block::FILL;
 
-    const SPEC: PoolSpec =
-        PoolSpec { max_len: 65536, slack_pages: POOL_PAGES, pages: PageKind::Small, first_touch: false };
+    const SPEC: PoolSpec = PoolSpec {
+        max_len: 65536,
+        slack_pages: POOL_PAGES,
+        pages: PageKind::Small,
+        first_touch: false,
+        to_come: 1,
+    };
 
     fn measurable() -> impl Iterator<Item = Allocator> {
         Allocator::ALL.iter().copied().filter(|&allocator| present(allocator).is_ok())

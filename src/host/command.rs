@@ -1,14 +1,13 @@
 //! Asks another program, with patience that ends: a fact is never worth a hang.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// What a program may print at most; the rest is left unread.
 const LIMIT: u64 = 1 << 20;
 
-/// How often a program that has closed its output is looked at until it has ended.
+/// How often a program that prints or ends at its own time is looked at.
 const POLL: Duration = Duration::from_micros(200);
 
 /// Runs a program and returns what it printed.
@@ -34,18 +33,26 @@ pub fn ask(command: &mut Command, patience: Duration) -> Result<String, String> 
     }
 }
 
-/// What the child prints; none if its output is still open when the time has come.
+/// What the child prints; none if its output is still open when the time has come, or cannot be read.
+/// No thread is made for it: each would take address space for a heap of its own, and may be refused.
 fn read_until(child: &mut Child, until: Instant) -> Option<Vec<u8>> {
-    let out = child.stdout.take()?;
-    let (send, receive) = mpsc::channel();
-    let reader = std::thread::Builder::new().spawn(move || {
-        let mut bytes = Vec::new();
-        let whole = out.take(LIMIT).read_to_end(&mut bytes).is_ok();
-        // Nobody receives once the patience is over, which is no error here.
-        let _ = send.send(whole.then_some(bytes));
-    });
-    reader.ok()?;
-    receive.recv_timeout(until.saturating_duration_since(Instant::now())).ok().flatten()
+    let mut out = child.stdout.take()?;
+    let flags = rustix::fs::fcntl_getfl(&out).ok()?;
+    rustix::fs::fcntl_setfl(&out, flags | rustix::fs::OFlags::NONBLOCK).ok()?;
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 16 << 10];
+    while (bytes.len() as u64) < LIMIT {
+        match out.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
+                std::thread::sleep(POLL);
+            }
+            Err(_) => return None,
+        }
+    }
+    Some(bytes)
 }
 
 /// The child's status; none if it had to be killed.

@@ -29,24 +29,14 @@ struct Thresholds {
     non_temporal: Fact<u64>,
 }
 
-/// The facts; the package is looked up only if asked for, and then while the loader answers.
+/// The facts; the package is looked up only if asked for.
 pub fn facts(system: &System, with_package: bool, unknown: &mut Unknowns) -> Libc {
     let version = machine::glibc_version();
     if version.is_none() {
         return another_libc(unknown);
     }
-    let (thresholds, package) = std::thread::scope(|scope| {
-        let apart = || std::thread::Builder::new().spawn_scoped(scope, || package(system));
-        let looked_up = with_package.then(apart);
-        let thresholds = thresholds();
-        // where no thread is to be had, one after the other
-        let package = looked_up.map(|thread| thread.map_or_else(|_| Ok(package(system)), |t| t.join()));
-        (thresholds, package)
-    });
-    let package = match package {
-        None => Fact::because("not looked up"),
-        Some(found) => found.unwrap_or_else(|_| Fact::because("the look-up failed")),
-    };
+    let thresholds = thresholds();
+    let package = if with_package { package(system) } else { Fact::because("not looked up") };
     Libc {
         name: "glibc".into(),
         version,

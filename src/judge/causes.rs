@@ -4,12 +4,14 @@
 //! and a report without it has no causes.
 
 use super::profile::{Profile, Routine, profiles};
-use crate::report::{
-    Axis, Band, Cause, Depth, Feature, Host, PathName, PathVerdict, Report, Scan, State, Verdict, distance,
-};
+use crate::report::{Band, Cause, Depth, Feature, Host, PathName, PathVerdict, Report, State, Verdict};
 
 /// The length that paths are compared at.
 const FINE: u64 = 64 << 10;
+
+/// From this slowdown near distance 0 on a routine that the facts predict is seen at work, however deep a
+/// band has to be for a state.
+const SLOW: f64 = 2.0;
 
 /// Penalties of one routine at one length agree within this share, or the report says which differ.
 const AGREE: f64 = 0.25;
@@ -39,6 +41,12 @@ impl Seen<'_> {
         self.profiles.iter().find(|p| (p.path, p.len) == (path, len))
     }
 
+    /// Whether a path is clean and fast near distance 0 also by a milder measure than the one it was judged by.
+    fn is_fast(&self, path: &PathVerdict) -> bool {
+        let near = self.profile(path.path, path.len).map_or(1.0, |f| f.near);
+        path.state == State::Clean && near < SLOW
+    }
+
     /// Whether `rep movsb` itself is slow at any length.
     fn movsb_is_slow(&self) -> bool {
         self.of(PathName::RepMovsb).any(|p| p.state == State::Affected)
@@ -61,7 +69,7 @@ impl Seen<'_> {
             self.of(PathName::RepMovsb).filter_map(|p| deepest(p).map(|b| at(p, b))).collect();
         let measured = match bands.is_empty() {
             false => format!("rep movsb is slow: {}", bands.join("; ")),
-            true => "rep movsb is slow at no page offset: there is nothing to explain".into(),
+            true => not_slow("rep movsb", self.of(PathName::RepMovsb)),
         };
         let slow = self.movsb_is_slow();
         let contradiction = match (slow, published) {
@@ -71,7 +79,7 @@ impl Seen<'_> {
                     .into(),
             ),
             (true, false) => Some(format!("{name} is not known to be slow here: this report is news")),
-            (false, true) if self.of(PathName::RepMovsb).all(|p| p.state == State::Clean) => Some(format!(
+            (false, true) if self.of(PathName::RepMovsb).all(|p| self.is_fast(p)) => Some(format!(
                 "{name} is published as slow and is not slow here: microcode, firmware or the hypervisor may differ"
             )),
             _ => None,
@@ -91,7 +99,7 @@ impl Seen<'_> {
         };
         let any_slow = measured.iter().any(|p| deepest(p).is_some());
         if !self.movsb_is_slow() && !any_slow {
-            let measured = "no path is slow: there is nothing to explain".into();
+            let measured = not_slow("a copy by the kernel", measured.into_iter());
             return Some(Cause { layer: "kernel".into(), predicted, measured, contradiction: None });
         }
         let mut told: Vec<String> = measured.iter().map(|p| self.runs(p)).collect();
@@ -141,7 +149,7 @@ impl Seen<'_> {
             |p: &&&PathVerdict| self.profile(p.path, p.len).is_some_and(|f| f.routine == Routine::Movsb);
         let differs = |p: &&PathVerdict| -> Option<String> {
             let band = deepest(p)?;
-            let (from, to) = by_distance(p.path, band);
+            let (from, to) = p.by_distance(band).unwrap_or((band.from, band.to));
             if (from, to) != (movsb.from, movsb.to) && !band.contains(0) {
                 return Some(format!("{} is slow at {from:#05x}-{to:#05x} instead", p.path));
             }
@@ -179,27 +187,28 @@ impl Seen<'_> {
         let libc = &self.host.libc;
         let (window, predicted) = self.window();
         if !self.movsb_is_slow() && own.iter().all(|p| deepest(p).is_none()) {
-            let measured = "memcpy is slow at no page offset: there is nothing to explain".into();
+            let measured = not_slow("memcpy", own.into_iter());
             return Some(Cause { layer: "libc".into(), predicted, measured, contradiction: None });
         }
         let told = |p: &&PathVerdict| {
             let near = self.profile(p.path, p.len).map_or(f64::NAN, |f| f.near);
             match deepest(p) {
                 Some(band) => format!("memcpy {}: it runs rep movsb there", at(p, band)),
+                None if near >= SLOW => {
+                    format!("memcpy at {} is {near:.2}x slower at distance 0x001-0x00f", size(p.len))
+                }
                 None => format!("memcpy at {} is not slow ({near:.2}x at distance 0x001-0x00f)", size(p.len)),
             }
         };
         let measured: Vec<String> = own.iter().map(told).collect();
         let doubt = |p: &&&PathVerdict| {
             // where rep movsb is fast at this length, either routine would be
-            let tells = self.profile(PathName::RepMovsb, p.len).is_none_or(|f| f.near >= 2.0);
+            let tells = self.profile(PathName::RepMovsb, p.len).is_none_or(|f| f.near >= SLOW);
             let inside = window.as_ref().map(|w| w.contains(&p.len));
-            tells
-                && p.state != State::Inconclusive
-                && inside.is_some_and(|inside| inside != deepest(p).is_some())
+            tells && p.state != State::Inconclusive && inside.is_some_and(|inside| inside == self.is_fast(p))
         };
         let contradiction = own.iter().find(doubt).map(|p| {
-            let found = if deepest(p).is_some() { "is slow" } else { "is not slow" };
+            let found = if self.is_fast(p) { "is not slow" } else { "is slow" };
             format!("the thresholds of {} predict otherwise: memcpy at {} {found}", libc.name, size(p.len))
         });
         let contradiction = contradiction.filter(|_| first.state != State::Inconclusive);
@@ -243,19 +252,18 @@ fn deepest(path: &PathVerdict) -> Option<&Band> {
     deep.max_by(|a, b| a.slowdown.total_cmp(&b.slowdown))
 }
 
-/// Where a band lies by distance: with the destination always at 0x000, source and distance say the same.
-fn by_distance(path: PathName, band: &Band) -> (u16, u16) {
-    match (path.fixed(), band.axis) {
-        (Some(Scan::Dst), axis) if axis != Some(Axis::Distance) => {
-            (distance(0, band.to), distance(0, band.from))
-        }
-        _ => (band.from, band.to),
-    }
-}
-
 /// `at 64 KiB 7.3x at 0x001-0x00f`.
 fn at(path: &PathVerdict, band: &Band) -> String {
     format!("at {} {:.1}x at {:#05x}-{:#05x}", size(path.len), band.slowdown, band.from, band.to)
+}
+
+/// That nothing is slow, and what is milder.
+fn not_slow<'a>(what: &str, paths: impl Iterator<Item = &'a PathVerdict>) -> String {
+    let bands = paths.flat_map(|p| p.bands.iter().map(move |b| (p, b))).filter(|(_, b)| b.confirmed);
+    match bands.max_by(|a, b| a.1.slowdown.total_cmp(&b.1.slowdown)) {
+        None => format!("{what} is slow at no page offset: there is nothing to explain"),
+        Some((path, band)) => format!("{what} has milder bands only, at most {}", at(path, band)),
+    }
 }
 
 fn bits(erms: Feature, fsrm: Feature) -> String {

@@ -1,6 +1,6 @@
 //! Published signatures (docs/signatures.md), and which of them a report's deep bands match.
 
-use crate::report::{Axis, Band, PAGE};
+use crate::report::{Axis, Band, Depth, PAGE, PathName, PathVerdict, Scan};
 
 /// One published signature.
 struct Signature {
@@ -43,16 +43,45 @@ const PUBLISHED: [Signature; 4] = [
     },
 ];
 
-/// The signature that a confirmed deep band matches, if any.
-pub fn matching<'a>(bands: impl IntoIterator<Item = &'a Band>) -> Option<String> {
-    bands.into_iter().find_map(|band| {
-        let near = |a: u16, b: u16, slack: u16| {
-            let gap = a.wrapping_sub(b) % PAGE;
-            gap.min(PAGE - gap) <= slack
-        };
-        let fits = |s: &&Signature| {
-            band.axis == Some(s.axis) && near(band.from, s.from, s.slack) && near(band.to, s.to, s.slack)
-        };
-        PUBLISHED.iter().find(fits).map(|s| s.name.to_owned())
+/// The signature that the confirmed deep bands match, if all of them match one; `rep movsq`, which has its
+/// own, counts only where nothing else is slow. `from_zero` tells of which paths all sources lay at page
+/// offset 0x000, so that a band over dst is one by distance as far as was seen.
+pub fn matching(paths: &[PathVerdict], from_zero: impl Fn(PathName) -> bool) -> Option<String> {
+    let deep = |p: &'_ PathVerdict| p.bands.iter().any(|b| b.depth == Depth::Deep && b.confirmed);
+    let mut slow: Vec<&PathVerdict> = paths.iter().filter(|p| deep(p)).collect();
+    if slow.iter().any(|p| p.path != PathName::RepMovsq) {
+        slow.retain(|p| p.path != PathName::RepMovsq);
+    }
+    let bands = || slow.iter().flat_map(|p| p.bands.iter().map(move |b| (*p, b)));
+    let bands = || bands().filter(|(_, b)| b.depth == Depth::Deep && b.confirmed);
+    let (first, _) = bands().next()?;
+    let fits = |s: &&Signature| bands().all(|(path, band)| fits(s, path, band));
+    let found = PUBLISHED.iter().find(fits);
+    // without the other side varied, dst and distance are one: then either may be meant
+    let unsure = |s: &&Signature| bands().all(|(p, b)| fits_from_zero(s, p, b)) && from_zero(first.path);
+    let if_distance = || PUBLISHED.iter().filter(|s| s.axis == Axis::Distance).find(unsure);
+    let name = |s: &Signature, doubt: &str| format!("{}{doubt}", s.name);
+    found.map(|s| name(s, "")).or_else(|| {
+        if_distance().map(|s| name(s, ", if it depends on distance, which was not varied apart from dst"))
     })
+}
+
+fn near(a: u16, b: u16, slack: u16) -> bool {
+    let gap = a.wrapping_sub(b) % PAGE;
+    gap.min(PAGE - gap) <= slack
+}
+
+fn fits(signature: &Signature, path: &PathVerdict, band: &Band) -> bool {
+    let place = match (signature.axis, path.by_distance(band)) {
+        (Axis::Distance, place) => place,
+        (axis, _) => (band.axis == Some(axis)).then_some((band.from, band.to)),
+    };
+    place.is_some_and(|(from, to)| {
+        near(from, signature.from, signature.slack) && near(to, signature.to, signature.slack)
+    })
+}
+
+fn fits_from_zero(signature: &Signature, path: &PathVerdict, band: &Band) -> bool {
+    let as_distance = Band { axis: Some(Axis::Distance), ..band.clone() };
+    band.axis.is_none() && band.scan == Scan::Dst && fits(signature, path, &as_distance)
 }

@@ -8,7 +8,9 @@ use super::windows::Found;
 use super::{signature, stats};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::report::{Axis, Band, Cell, Depth, Floor, PAGE, PathVerdict, Report, State, Verdict, length};
+use crate::report::{
+    Axis, Band, Cell, Depth, Floor, PAGE, PathName, PathVerdict, Report, State, Verdict, length,
+};
 
 /// The state of one group. A long length has no screen of its own: it is clean where nothing that was
 /// confirmed at the fine length shows.
@@ -127,9 +129,13 @@ pub fn sum_up(
     if state == State::Clean {
         reasons.push(clean_reason(floors));
     }
-    let deep = paths.iter().flat_map(|p| &p.bands).filter(|b| b.depth == Depth::Deep && b.confirmed);
-    let signature = signature::matching(deep);
+    let signature = signature::matching(&paths, |path| sources_at_zero(report, path));
     Verdict { state, reasons, paths, windows: vec![], causes: vec![], signature }
+}
+
+/// Whether every source of a path lay at page offset 0x000: dst and distance then say the same.
+fn sources_at_zero(report: &Report, path: PathName) -> bool {
+    report.cells.iter().filter(|c| c.path == path).all(|c| c.src.is_some_and(|src| src % PAGE == 0))
 }
 
 /// Adds what a search for lengths found; a report of nothing else takes its state from there.

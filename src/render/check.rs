@@ -46,10 +46,12 @@ fn headline(report: &Report, style: Style) -> String {
     let model = model.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
     let sentence = match verdict.state {
         State::Affected => affected(report),
-        State::Clean => format!(
-            "no page offset makes any copy path of this machine {} slower or worse.",
-            times(report.run.options.affected_at)
-        ),
+        State::Clean => {
+            let names: BTreeSet<PathName> = verdict.paths.iter().map(|p| p.path).collect();
+            let names: Vec<&str> = names.iter().map(|p| p.word()).collect();
+            let at = times(report.run.options.affected_at);
+            format!("no page offset makes {} {at} slower or worse.", listed(&names).replace(" and ", " or "))
+        }
         State::Inconclusive => {
             let reasons: Vec<String> = verdict.reasons.iter().map(|r| printable(r, LONGEST)).collect();
             format!("{}.", reasons.join("; "))
@@ -76,18 +78,18 @@ fn affected(report: &Report) -> String {
     let factors = || slow.iter().map(|(_, b)| b.slowdown);
     let [low, high] = [factors().fold(f64::INFINITY, f64::min), factors().fold(0.0, f64::max)].map(times);
     let factor = if low == high { low } else { format!("{low} to {high}") };
-    let places: BTreeSet<String> = slow.iter().map(|(_, b)| place(b)).collect();
+    let places: BTreeSet<String> = slow.iter().map(|(p, b)| place(p, b)).collect();
     let places: Vec<String> = places.into_iter().collect();
     let signature = report.verdict.signature.as_ref();
     let signature = signature.map(|s| format!(" It matches {}.", printable(s, 200))).unwrap_or_default();
     format!("{} {factor} slower at {}.{signature}", is_or_are(&names), listed(&places))
 }
 
-fn place(band: &Band) -> String {
-    let axis = match band.axis {
-        Some(axis) => axis.word(),
-        None => band.scan.word(),
-    };
+fn place(path: &PathVerdict, band: &Band) -> String {
+    if let Some((from, to)) = path.by_distance(band) {
+        return format!("distance {}", span(from, to));
+    }
+    let axis = band.axis.map_or(band.scan.word(), Axis::word);
     format!("{axis} {}", span(on_circle(band.from), on_circle(band.to)))
 }
 
@@ -109,8 +111,14 @@ fn table(report: &Report) -> String {
             path.path.word(),
             &bytes(path.len),
             path.state.word(),
-            &cell(&|b| span(on_circle(b.from), on_circle(b.to)) + unsure(b)),
-            &cell(&|b| b.axis.map_or("unknown".into(), |a: Axis| a.word().into())),
+            &cell(&|b| {
+                let (from, to) = path.by_distance(b).unwrap_or((on_circle(b.from), on_circle(b.to)));
+                span(from, to) + unsure(b)
+            }),
+            &cell(&|b| match (path.by_distance(b), b.axis) {
+                (Some(_), _) => "distance".into(),
+                (None, axis) => axis.map_or("unknown", Axis::word).into(),
+            }),
             &cell(&|b| times_briefly(b.slowdown)),
             &cell(&|b| format!("{:+.0}", b.penalty_ns_per_kib)),
         ]);
@@ -125,7 +133,8 @@ fn row([path, len, state, band, axis, slowdown, penalty]: [&str; 7]) -> String {
 fn causes(report: &Report, style: Style) -> String {
     let mut text = String::new();
     for cause in &report.verdict.causes {
-        let say = |t: &str| printable(t, LONGEST);
+        // one clause a path that was measured
+        let say = |t: &str| printable(t, 4 * LONGEST);
         text += &paragraph(
             &format!("{:<8}", say(&cause.layer)),
             &format!("measured: {}. Predicted: {}.", say(&cause.measured), say(&cause.predicted)),
@@ -165,7 +174,7 @@ fn what_to_do(report: &Report, style: Style) -> String {
 
 fn advice(report: &Report) -> Vec<(&'static str, String)> {
     let paths = &report.verdict.paths;
-    let bands: Vec<&Band> = paths.iter().filter_map(deep).collect();
+    let bands: Vec<(&PathVerdict, &Band)> = paths.iter().filter_map(|p| Some((p, deep(p)?))).collect();
     let slow = |wanted: &dyn Fn(PathName) -> bool| paths.iter().any(|p| wanted(p.path) && deep(p).is_some());
     let mut advice = vec![("buffers", buffers(&bands))];
     if slow(&|p| IN_USER_SPACE.contains(&p)) {
@@ -199,10 +208,10 @@ fn advice(report: &Report) -> Vec<(&'static str, String)> {
 }
 
 /// How to keep buffers out of the bands.
-fn buffers(bands: &[&Band]) -> String {
-    let places: BTreeSet<String> = bands.iter().map(|b| place(b)).collect();
+fn buffers(bands: &[(&PathVerdict, &Band)]) -> String {
+    let places: BTreeSet<String> = bands.iter().map(|(p, b)| place(p, b)).collect();
     let places: Vec<String> = places.into_iter().collect();
-    let mut free = (0..4096u16).step_by(64).filter(|o| !bands.iter().any(|b| b.contains(*o)));
+    let mut free = (0..4096u16).step_by(64).filter(|o| !bands.iter().any(|(_, b)| b.contains(*o)));
     let hint = match free.next() {
         Some(0) => "page-aligned buffers are, for sources at page offset 0x000".to_owned(),
         Some(other) => format!("page offset {} is, for sources at page offset 0x000", offset(other)),
@@ -220,6 +229,11 @@ fn tried(report: &Report, style: Style) -> String {
         return String::new();
     }
     let mut text = String::from("Remedies (slowdown at distance 0x001-0x00f, before and after)\n");
+    if report.verdict.state == State::Clean {
+        let nothing = "Nothing is slow here, so there is nothing to remedy: what still differs is what \
+            routines cost by alignment.";
+        text += &paragraph("", nothing, style.width);
+    }
     for remedy in &report.remedies {
         text += &paragraph(&format!("{:<8}", printable(&remedy.layer, 8)), &one_tried(remedy), style.width);
     }
@@ -228,16 +242,21 @@ fn tried(report: &Report, style: Style) -> String {
 
 fn one_tried(remedy: &Remedy) -> String {
     let factor = |f: Option<f64>| f.map_or("?".into(), times);
-    let effect = |len, before, after| format!("{} to {} at {}", factor(before), factor(after), bytes(len));
-    let mut effects = vec![effect(remedy.len, remedy.before, remedy.after)];
-    effects.extend(remedy.others.iter().map(|o| effect(o.len, o.before, o.after)));
+    let effect = |len, before: Option<f64>, after: Option<f64>| {
+        let to = after.map(|f| format!(" to {}", times(f))).unwrap_or_default();
+        before.or(after).map(|_| format!("{}{to} at {}", factor(before), bytes(len)))
+    };
+    let first = effect(remedy.len, remedy.before, remedy.after);
+    let others = remedy.others.iter().map(|o| effect(o.len, o.before, o.after));
+    let effects: Vec<String> = std::iter::once(first).chain(others).flatten().collect();
+    let effects = if effects.is_empty() { "not measured".into() } else { listed(&effects) };
     let accepted = match remedy.accepted {
         Some(true) => ", accepted",
         Some(false) => ", NOT accepted",
         None => "",
     };
     let note = remedy.note.as_ref().map(|n| format!(" ({})", printable(n, LONGEST))).unwrap_or_default();
-    format!("{}: {}{accepted}{note}.", printable(&remedy.setting, 200), listed(&effects))
+    format!("{}: {}{accepted}{note}.", printable(&remedy.setting, 200), effects)
 }
 
 /// Which allocators put buffers outside every band of `read`.

@@ -60,16 +60,22 @@ fn processor(page: &mut Page, host: &Host) {
     );
     page.fact("microarchitecture", known(cpu.microarchitecture.as_deref()));
     page.fact("hypervisor", host.hypervisor.as_deref().unwrap_or("none"));
-    page.fact("CPUID's bits", &bits(host, |bit| Some(bit.cpuid)));
+    page.fact(
+        "CPUID's bits",
+        &bits(host, |name, bit| {
+            let lost = host.unknown.contains_key(&format!("cpu.features.{name}.cpuid"));
+            (!lost).then_some(bit.cpuid)
+        }),
+    );
 }
 
 /// The fast-string bits in one line.
-fn bits(host: &Host, says: fn(Feature) -> Option<bool>) -> String {
-    host.cpu.features.named().map(|(name, bit)| format!("{name} {:<4}", yes(says(bit)))).join(" ")
+fn bits(host: &Host, says: impl Fn(&str, Feature) -> Option<bool>) -> String {
+    host.cpu.features.named().map(|(name, bit)| format!("{name} {:<4}", yes(says(name, bit)))).join(" ")
 }
 
 fn machine(page: &mut Page, host: &Host) {
-    page.fact("kernel's flags", &bits(host, |bit| bit.kernel));
+    page.fact("kernel's flags", &bits(host, |_, bit| bit.kernel));
     page.fact("microcode", &host.cpu.microcode.as_ref().map_or("unknown".into(), |all| all.join(", ")));
     if let Some(firmware) = &host.firmware {
         page.fact(

@@ -1,8 +1,8 @@
 //! Which page offsets a copy path can vary: a small pure table, so that grids and judges agree on what
 //! may be asked for. The paths themselves refuse the same offsets, with the kernel's reasons.
 
-use super::verdict::Scan;
-use super::words::{PAGE, PathName};
+use super::verdict::{Axis, Band, PathVerdict, Scan};
+use super::words::{PAGE, PathName, distance};
 
 impl PathName {
     /// The side that lies in the allocator's memory, which a sweep varies: the source of what is written
@@ -66,6 +66,18 @@ impl PathName {
     /// copies, and not the controls, which copy nothing or only clear.
     pub const fn is_copied_by_kernel(self) -> bool {
         !self.is_user_space() && !matches!(self, PathName::Mmap | PathName::Splice | PathName::Zero)
+    }
+}
+
+impl PathVerdict {
+    /// Where a band lies by distance, where that is known: with the destination always at 0x000, source and
+    /// distance say the same.
+    pub fn by_distance(&self, band: &Band) -> Option<(u16, u16)> {
+        match (band.axis, self.path.fixed(), band.scan) {
+            (Some(Axis::Distance), ..) => Some((band.from, band.to)),
+            (_, Some(Scan::Dst), Scan::Src) => Some((distance(0, band.to), distance(0, band.from))),
+            _ => None,
+        }
     }
 }
 

@@ -89,7 +89,7 @@ pub fn host_of(model: &str) -> Host {
 const TOLD: [&str; 3] = ["libc.version", "libc.rep_movsb_threshold", "libc.rep_movsb_stop_threshold"];
 
 /// glibc's version and the lengths between which it runs `rep movsb`, where the model says.
-fn thresholds(model: &str) -> Option<(&'static str, u64, u64)> {
+pub(super) fn thresholds(model: &str) -> Option<(&'static str, u64, u64)> {
     match model {
         "zen4-fixed-glibc" => Some(("2.41", 3 << 18, 3 << 18)),
         "zen4-short" | "zen3-contradiction" => Some(("2.36", 2112, 512 << 10)),

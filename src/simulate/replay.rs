@@ -1,11 +1,15 @@
 //! Recorded samples (`FILE.csv`) as a report's cells: columns dst, src, len, then one a round.
 
 use crate::report::{Cell, PAGE, PathName, Phase, Run};
+use std::io::Read;
 use std::path::Path;
 
 /// The most cells and rounds that are taken from a recording: far above any real one.
 const MOST_CELLS: usize = 1 << 20;
 const MOST_ROUNDS: usize = 4096;
+
+/// Bytes of the largest recording that is read.
+const LARGEST: u64 = 256 << 20;
 
 /// The longest copy that is believed: 1 TiB.
 const LONGEST: u64 = 1 << 40;
@@ -37,10 +41,13 @@ pub enum ReplayError {
 pub fn replay(file: &Path) -> Result<(Run, Vec<Cell>), ReplayError> {
     let name = file.display().to_string();
     let unreadable = |reason: String| ReplayError::Unreadable { name: name.clone(), reason };
-    let mut reader = csv::ReaderBuilder::new()
-        .comment(Some(b'#'))
-        .from_path(file)
-        .map_err(|e| unreadable(e.to_string()))?;
+    let opened = std::fs::File::open(file).map_err(|e| unreadable(e.to_string()))?;
+    let mut whole = Vec::new();
+    opened.take(LARGEST + 1).read_to_end(&mut whole).map_err(|e| unreadable(e.to_string()))?;
+    if whole.len() as u64 > LARGEST {
+        return Err(unreadable(format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(whole.as_slice());
     let headers = reader.headers().map_err(|e| unreadable(e.to_string()))?;
     let named = headers.iter().map(str::trim).take(3).eq(["dst", "src", "len"]);
     if !headers.is_empty() && !named {

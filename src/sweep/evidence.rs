@@ -29,7 +29,8 @@ pub fn measure(cpu: &Cpu, paths: &mut [Box<dyn CopyPath>]) -> Fact<Pmu> {
 fn counted(cpu: &Cpu, paths: &mut [Box<dyn CopyPath>]) -> Result<Pmu, String> {
     // the reason for having nothing at all comes first, before any memory is made
     Counter::open(PmuEvent::L1dLoads, Scope::User).map_err(|error| error.to_string())?;
-    let spec = PoolSpec { max_len: LEN, slack_pages: 1, pages: PageKind::Small, first_touch: false };
+    let spec =
+        PoolSpec { max_len: LEN, slack_pages: 1, pages: PageKind::Small, first_touch: false, to_come: 1 };
     let mut pool = allocator::open(Allocator::Pages, &spec).map_err(|error| error.to_string())?;
     let no_kernel = Counter::open(PmuEvent::L1dLoads, Scope::Kernel).err().map(|error| error.to_string());
     let no_conflicts = without_conflicts(cpu);

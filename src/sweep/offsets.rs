@@ -81,6 +81,9 @@ fn offset(text: &str) -> Result<u16, String> {
 
 fn number(text: &str) -> Result<u16, String> {
     let text = text.trim();
+    if text.is_empty() {
+        return Err("a page offset is missing (such as 0x10 or 16, or a range 0x0-0x1000:0x10)".into());
+    }
     let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
@@ -162,9 +165,9 @@ mod tests {
             ("99999999", "above 0x1000"),
             ("5-2", "backwards"),
             ("0-9:0", "step of 0"),
-            ("", "not a page offset"),
+            ("", "is missing"),
             ("x", "not a page offset"),
-            ("-5", "not a page offset"),
+            ("-5", "is missing"),
             ("0..0", "is empty"),
         ] {
             let error = text.parse::<Offsets>().unwrap_err();

@@ -18,17 +18,31 @@ pub struct Available {
 /// The least of what the machine, the control groups and the process's limits leave. `root` is `/`.
 pub fn available(root: &Path) -> Fact<Available> {
     let machine = [(meminfo(root), "the machine")];
-    let process = [
-        (headroom(root, limits::ADDRESS_SPACE, "VmSize"), "the limit of address space (ulimit -v)"),
-        (headroom(root, limits::DATA, "VmData"), "the limit of data (ulimit -d)"),
-    ];
     let group = [(control_group(root), "the memory control group")];
-    let all = machine.into_iter().chain(process).chain(group);
-    let known = all.filter_map(|(bytes, bound)| Some(Available { bytes: bytes?, bound }));
-    match known.min_by_key(|left| left.bytes) {
+    match least(machine.into_iter().chain(group).chain(address_space(root))) {
         Some(least) => Fact::Known(least),
         None => Fact::because("neither /proc/meminfo nor any limit is readable"),
     }
+}
+
+/// What the process's limits leave of addresses, which memory takes also while nothing touches it; none
+/// where there is no limit.
+pub fn available_addresses(root: &Path) -> Option<Available> {
+    least(address_space(root).into_iter())
+}
+
+type Bound = (Option<u64>, &'static str);
+
+fn address_space(root: &Path) -> [Bound; 2] {
+    [
+        (headroom(root, limits::ADDRESS_SPACE, "VmSize"), "the limit of address space (ulimit -v)"),
+        (headroom(root, limits::DATA, "VmData"), "the limit of data (ulimit -d)"),
+    ]
+}
+
+fn least(bounds: impl Iterator<Item = Bound>) -> Option<Available> {
+    let known = bounds.filter_map(|(bytes, bound)| Some(Available { bytes: bytes?, bound }));
+    known.min_by_key(|left| left.bytes)
 }
 
 /// MemAvailable in bytes.

@@ -40,6 +40,7 @@ pub fn real(args: &CheckArgs, groups: &[Group]) -> Result<Ready, Failure> {
         slack_pages: POOL_PAGES,
         pages: allocator::PageKind::Small,
         first_touch: false,
+        to_come: 1,
     };
     let pools = vec![allocator::open(ALLOCATOR, &spec).map_err(Failure::line)?];
     let opener = Opener::new(&source, LONGEST as usize);

@@ -37,6 +37,14 @@ pub fn try_all(args: &CheckArgs, report: &Report, watch: &Signals) -> Vec<Remedy
         let threshold = format!("glibc.cpu.x86_rep_movsb_threshold={HUGE}");
         let both = format!("{erms}:{threshold}");
         for (words, asked) in [(erms, None), (threshold, Some(HUGE)), (both, Some(HUGE))] {
+            if report.is_simulated() {
+                let setting = format!("{VARIABLE}={words}");
+                remedies.push(Remedy {
+                    layer: "libc".into(),
+                    ..untried(&setting, near(PathName::Memcpy, LONGEST), None, SIMULATED)
+                });
+                continue;
+            }
             if watch.caught().is_some() {
                 break;
             }
@@ -63,6 +71,7 @@ pub fn try_all(args: &CheckArgs, report: &Report, watch: &Signals) -> Vec<Remedy
 const CLEARCPUID: &str = "not tried: a boot option of the kernel, which taints it and is meant for debugging only; it does \
     not change what programs see; clearing fsrm alone still leaves rep movsb; with both cleared the kernel runs rep movsq, \
     whose slowdown in user space is the one given as `after`";
+const SIMULATED: &str = "not tried: nothing is run for a simulated machine";
 const UNROLLED: &str = "not to be had by any setting: what a kernel could gain, as measured in user space";
 
 /// What a setting would do, by the routines it chooses between.

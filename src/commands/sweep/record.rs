@@ -150,7 +150,7 @@ impl Recorder<'_> {
         let Some(affordable) = self.affordable(asked, len, left.time) else { return };
         if affordable < LEAST_LONG_OFFSETS && left.strict {
             for path in asked.long_paths() {
-                let reason = format!("no time left for {} (give more with --time)", grid::size(len));
+                let reason = format!("too little time left for {} (give more with --time)", grid::size(len));
                 self.report.skipped.push(Skipped { path, allocator: None, reason });
             }
             return;

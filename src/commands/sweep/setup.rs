@@ -389,10 +389,12 @@ fn pools(
         slack_pages: POOL_PAGES,
         pages: page_kind(args.pages),
         first_touch: args.first_touch,
+        to_come: 1,
     };
     let mut pools = Vec::new();
-    for allocator in &asked.allocators {
-        match allocator::open(*allocator, &spec) {
+    for (opened, allocator) in asked.allocators.iter().enumerate() {
+        let to_come = (asked.allocators.len() - opened) as u64;
+        match allocator::open(*allocator, &PoolSpec { to_come, ..spec }) {
             Ok(pool) => pools.push(pool),
             Err(AllocatorError::Absent { reason, .. }) => {
                 skipped.push(Skipped { path: asked.paths[0], allocator: Some(*allocator), reason })

@@ -79,6 +79,9 @@ fn said(bit: Feature) -> String {
 }
 
 fn kernel(host: &Host) -> String {
+    if host.cpu.family == 0 {
+        return "unknown: a recording holds samples alone".into();
+    }
     let routine = host.kernel.copy_routine.as_deref();
     let routine = routine.map_or_else(|| unknown(host, "kernel.copy_routine"), fact);
     let under = match &host.hypervisor {

@@ -5,7 +5,7 @@ use super::bands::{Found, found, whereabouts};
 use super::summary::{deepest, has_many_paths, paths, state_of};
 use crate::render::number::{bytes, gigabytes, on_circle, span, times};
 use crate::render::text::{Paint, listed, paint, paragraph};
-use crate::report::{Axis, Cell, Depth, PAGE, PathName, Phase, Report, Scan, State, printable};
+use crate::report::{Axis, Cell, Depth, PAGE, PathName, PathVerdict, Phase, Report, Scan, State, printable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More bands than this in one path are counted, not told.
@@ -62,7 +62,9 @@ fn on_many(report: &Report) -> Vec<String> {
         format!("{} {are} slow {place}.", listed(&paths)).replace(" —.", ".")
     });
     let rest = rest.into_iter().map(|(state, paths)| match state {
-        State::Clean => format!("No page offset makes {} slow.", listed(&paths).replace(" and ", " or ")),
+        State::Clean if report.run.complete => {
+            format!("No page offset makes {} slow.", listed(&paths).replace(" and ", " or "))
+        }
         _ => format!(
             "Whether any page offset makes {} slow cannot be told.",
             listed(&paths).replace(" and ", " or ")
@@ -80,11 +82,11 @@ fn headline(report: &Report, style: Style) -> String {
     let found: Vec<String> = if has_many_paths(report) {
         on_many(report)
     } else {
-        paths(report)
-            .into_iter()
-            .flat_map(|path| on_path(report, path))
-            .chain(lengths_alone(report))
-            .collect()
+        // the state's own paths first
+        let mut all: Vec<PathName> = paths(report).into_iter().collect();
+        all.sort_by_key(|path| std::cmp::Reverse(state_of(report, *path)));
+        let told = all.into_iter().flat_map(|path| on_path(report, path)).chain(lengths_alone(report));
+        told.enumerate().map(|(at, text)| if at == 0 { text } else { sentence(&text) }).collect()
     };
     let found = if found.is_empty() { "no copy path was judged.".into() } else { found.join(" ") };
     let text = paragraph("", &format!("{word}{simulated}: {found}"), style.width);
@@ -272,15 +274,7 @@ fn few(mut texts: Vec<String>) -> String {
 
 /// What destinations off a multiple of 0x20 cost, named for what it is.
 fn misalignment(report: &Report) -> Option<String> {
-    let mut most: BTreeMap<u64, f64> = BTreeMap::new();
-    for verdict in &report.verdict.paths {
-        if let Some(factor) = verdict.misalignment.filter(|f| *f >= MISALIGNED) {
-            let known = most.entry(verdict.len).or_insert(factor);
-            *known = known.max(factor);
-        }
-    }
-    let most: Vec<String> =
-        most.iter().rev().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
+    let most = worst_by_length(report, |verdict| verdict.misalignment.filter(|f| *f >= MISALIGNED));
     (!most.is_empty()).then(|| {
         format!(
             "Any {} off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.",
@@ -292,14 +286,7 @@ fn misalignment(report: &Report) -> Option<String> {
 
 /// What short copies that end in the next page cost, named for what it is.
 fn page_crossing(report: &Report) -> Option<String> {
-    let mut most: BTreeMap<u64, f64> = BTreeMap::new();
-    for verdict in &report.verdict.paths {
-        if let Some(factor) = verdict.page_crossing {
-            let known = most.entry(verdict.len).or_insert(factor);
-            *known = known.max(factor);
-        }
-    }
-    let most: Vec<String> = most.iter().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
+    let most = worst_by_length(report, |verdict| verdict.page_crossing);
     (!most.is_empty()).then(|| {
         format!(
             "A {} that crosses into the next page costs up to {}: page crossing, not the anomaly.",
@@ -307,6 +294,25 @@ fn page_crossing(report: &Report) -> Option<String> {
             few(most)
         )
     })
+}
+
+/// The largest of a factor at each length, the longest first; with the path that has it, where there are
+/// several.
+fn worst_by_length(report: &Report, factor: impl Fn(&PathVerdict) -> Option<f64>) -> Vec<String> {
+    let mut most: BTreeMap<u64, (f64, PathName)> = BTreeMap::new();
+    for verdict in &report.verdict.paths {
+        let Some(factor) = factor(verdict) else { continue };
+        let known = most.entry(verdict.len).or_insert((factor, verdict.path));
+        if factor > known.0 {
+            *known = (factor, verdict.path);
+        }
+    }
+    let several = paths(report).len() > 1;
+    let whose = |path: PathName| if several { format!(" ({path})") } else { String::new() };
+    let told = |(len, (f, path)): (&u64, &(f64, PathName))| {
+        format!("{} at {}{}", times(*f), bytes(*len), whose(*path))
+    };
+    most.iter().rev().map(told).collect()
 }
 
 /// The side of the copies that was varied: `buffer` where that differs between paths.

@@ -206,3 +206,146 @@ fn a_short_copys_sample_outlasts_the_clock_without_the_clocks_own_cost() {
     // fifty times, with room for a clock that reads otherwise in another process
     assert!(samples[samples.len() / 2] > 30 * precision, "{} of {precision}", samples[samples.len() / 2]);
 }
+
+#[test]
+fn paths_that_leave_pages_cold_share_no_round_with_others() {
+    let place = Place::new();
+    let saved = place.path("r.json");
+    let args = ["sweep", "--simulate", "clean", "--paths", "memcpy,non-temporal", "--len", "64K,4K"];
+    assert!(place.run(&[&args[..], &["--output", text(&saved)]].concat()).status.success());
+    let report = report(&saved);
+    let runs = |path: &str| -> std::collections::BTreeSet<usize> {
+        report.cells.iter().filter(|c| c.path.word() == path).map(|c| c.run).collect()
+    };
+    assert!(runs("non-temporal").is_disjoint(&runs("memcpy")) && !runs("non-temporal").is_empty());
+}
+
+#[test]
+fn a_second_signal_at_once_loses_nothing() {
+    let place = Place::new();
+    let file = place.file("source", 8 << 20);
+    for gap_ms in [0, 20] {
+        let saved = place.path("r.json");
+        let args = ["sweep", "--file", text(&file), "--output", text(&saved), "--force"];
+        let child = place.fsprobe(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        common::wait_until_read(&child, 32 << 20);
+        let signal = |name: &str| {
+            std::process::Command::new("kill").args([name, &child.id().to_string()]).status().unwrap()
+        };
+        signal("-INT");
+        std::thread::sleep(std::time::Duration::from_millis(gap_ms));
+        signal("-TERM");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+        assert!(!report(&saved).run.complete && stdout(&output).contains("ended early"));
+    }
+}
+
+#[test]
+fn the_exit_code_survives_a_reader_of_json_who_left() {
+    let place = Place::new();
+    let args = ["--simulate", "zen4", "--seed", "1", "--exit-code", "--len", "64K", "--output", "-"];
+    let mut child = place
+        .fsprobe(&[&["sweep"], &args[..]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn threads_and_processes_may_be_forbidden() {
+    let place = Place::new();
+    let script = "ulimit -u 1; exec \"$0\" \"$@\"";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_fsprobe"), "cpu"]);
+    let output = command.env("XDG_STATE_HOME", place.path("state")).output().unwrap();
+    assert!(output.status.success() && !stderr(&output).contains("panicked"), "{}", stderr(&output));
+}
+
+#[test]
+fn nothing_is_run_for_a_simulated_machine() {
+    let output = Place::new().run(&["check", "--simulate", "zen4", "--seed", "1", "--remedies", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for remedy in told["check"]["remedies"].as_array().unwrap() {
+        let is_libc = remedy["setting"].as_str().unwrap().starts_with("GLIBC_TUNABLES");
+        assert!(!is_libc || remedy["after"].is_null(), "{remedy}");
+    }
+}
+
+#[test]
+fn a_check_claims_no_more_than_it_measured() {
+    let place = Place::new();
+    let said = stdout(&place.run(&["check", "--simulate", "zen4", "--paths", "avx2,splice"]));
+    assert!(said.contains("makes avx2 or splice 2.0x slower") || said.contains("makes splice or avx2 2.0x"));
+    assert!(!said.contains("any copy path"), "{said}");
+    let mild = stdout(&place.run(&["check", "--simulate", "intel", "--seed", "1"]));
+    assert!(mild.contains("milder bands only") && !mild.contains("at no page offset"), "{mild}");
+}
+
+#[test]
+fn a_high_limit_makes_no_contradictions() {
+    for at in ["6", "100"] {
+        let said =
+            stdout(&Place::new().run(&["check", "--simulate", "zen4", "--seed", "1", "--affected-at", at]));
+        assert!(!said.contains("CONTRADICTION"), "{said}");
+    }
+}
+
+#[test]
+fn a_checks_report_goes_where_a_sweeps_would() {
+    let place = Place::new();
+    let check = ["check", "--simulate", "zen4", "--seed", "1", "--output"];
+    let output = place.run(&[&check[..], &["-"]].concat());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["schema"]["name"], output.status.code()), (&"fsprobe-report".into(), Some(1)));
+    assert!(stderr(&output).starts_with("AFFECTED"));
+    let folder = place.folder.path().to_path_buf();
+    for (target, part) in [(place.path("no/such.json"), "No such file"), (folder, "Is a directory")] {
+        let output = place.run(&[&check[..], &[text(&target)]].concat());
+        assert_fails(&output, &["cannot write the report", part]);
+        assert!(!stderr(&output).contains(".fsprobe-"));
+    }
+}
+
+#[test]
+fn the_models_agree_with_their_own_libc() {
+    let place = Place::new();
+    let args =
+        ["sweep", "--simulate", "zen4", "--seed", "1", "--paths", "memcpy", "--len", "auto", "--no-output"];
+    let said = stdout(&place.run(&args));
+    assert!(said.contains("2113") && !said.contains("ontradiction"), "{said}");
+}
+
+#[test]
+fn a_recording_from_offset_zero_matches_what_is_published() {
+    let said = stdout(&Place::new().run(&["sweep", "--simulate", IN_THE_BAND, "--no-output"]));
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("matches Zen 4, rep movsb at distance 0x001..0x00f"), "{said}");
+    assert!(said.contains("if it depends on distance") && !said.contains("bare metal"), "{said}");
+}
+
+#[test]
+fn endless_recordings_are_refused() {
+    let output = Place::new().run(&["sweep", "--simulate", "/dev/zero"]);
+    assert_eq!(output.status.code(), Some(2));
+    let place = Place::new();
+    let link = place.path("zero.csv");
+    std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+    assert_fails(&place.run(&["sweep", "--simulate", text(&link)]), &["larger than 256 MiB"]);
+}
+
+#[test]
+fn bits_that_a_dump_leaves_out_are_not_called_absent() {
+    let place = Place::new();
+    let dump = place.path("dump.txt");
+    let lines = "CPUID 00000000: 00000010-68747541-444D4163-69746E65\n\
+                 CPUID 00000001: 00A10F11-00080800-7EFA320B-178BFBFF\n\
+                 CPUID 00000007: 00000001-F1BF97A9-00405FCE-00000010 [SL 00]\n";
+    std::fs::write(&dump, lines).unwrap();
+    let said = stdout(&place.run(&["cpu", "--dump", text(&dump)]));
+    let bits = said.lines().find(|l| l.contains("CPUID's bits")).unwrap();
+    assert!(bits.contains("fzrm ?") && bits.contains("fsrm yes"), "{said}");
+}

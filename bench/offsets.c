@@ -1,12 +1,12 @@
 /*
  * The yardstick: what a bare loop measures, without anything of fsprobe.
  *
- * Copies 64 KiB from a page-cached file into memory at every page offset 0..4096, in randomised
+ * Copies 64 KiB from a page-cached file, or from other memory, into memory at every page offset 0..4096, in randomised
  * blocks, each on another page of the memory and of the file, pinned to one CPU. Prints the
  * samples as CSV (dst,src,len,ns0,...), which `fsprobe sweep --simulate FILE.csv` replays; the last
  * line is a comment that tells what the loop itself cost.
  *
- * Usage: offsets pread|read FILE CPU ROUNDS SEED
+ * Usage: offsets pread|read|rep-movsb FILE CPU ROUNDS SEED
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -101,6 +101,19 @@ static uint64_t by_read(int file, char *to, off_t position)
     return now_ns() - before;
 }
 
+/* What rep-movsb copies from, in place of the file. */
+static char *own_source;
+
+static uint64_t by_rep_movsb(int file, char *to, off_t position)
+{
+    const char *from = own_source + position;
+    size_t left = LEN;
+    (void)file;
+    uint64_t before = now_ns();
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
+    return now_ns() - before;
+}
+
 static uint64_t number(const char *text, uint64_t least, uint64_t most, const char *name)
 {
     char *end;
@@ -187,10 +200,13 @@ int main(int argc, char **argv)
 {
     static uint16_t order[OFFSETS];
     if (argc != 6)
-        refuse("usage: offsets pread|read FILE CPU ROUNDS SEED");
-    copy_path *copy = !strcmp(argv[1], "pread") ? by_pread : !strcmp(argv[1], "read") ? by_read : NULL;
+        refuse("usage: offsets pread|read|rep-movsb FILE CPU ROUNDS SEED");
+    copy_path *copy = !strcmp(argv[1], "pread")       ? by_pread
+                      : !strcmp(argv[1], "read")      ? by_read
+                      : !strcmp(argv[1], "rep-movsb") ? by_rep_movsb
+                                                      : NULL;
     if (!copy)
-        refuse("the copy path is pread or read");
+        refuse("the copy path is pread, read or rep-movsb");
     pin(number(argv[3], 0, MOST_CPUS - 1, "CPU"));
     size_t rounds = number(argv[4], 1, MOST_ROUNDS, "ROUNDS");
     uint64_t random = number(argv[5], 0, UINT64_MAX, "SEED");
@@ -198,6 +214,10 @@ int main(int argc, char **argv)
     uint64_t start_pages;
     char *pool = make_pool();
     int file = open_source(argv[2], pool, &start_pages);
+    if (copy == by_rep_movsb) {
+        own_source = make_pool();
+        start_pages = START_PAGES;
+    }
     /* one row more than is printed: the first round warms up and is thrown away */
     uint64_t *samples = calloc((rounds + 1) * OFFSETS, sizeof *samples);
     if (!samples)

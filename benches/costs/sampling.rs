@@ -28,6 +28,9 @@ const WITHIN: f64 = 0.03;
 /// Offsets in which a `rep movsb` can be slow are compared apart: neighbouring frames decide there.
 const NEAR: std::ops::RangeInclusive<u16> = 0x001..=0x0ff;
 
+/// Offsets at which `rep movsb` alone is compared: the fast one, and one that is slow on an affected CPU.
+const MOVSB_AT: [u16; 2] = [0x000, 0x008];
+
 /// Samples by destination offset, in nanoseconds.
 type Samples = BTreeMap<u16, Vec<f64>>;
 
@@ -83,31 +86,49 @@ pub fn against_the_yardstick(file: &Path, folder: &Path, table: &mut Table) -> R
         println!("no yardstick to compare with: bench/run.sh builds it");
         return Ok(());
     };
-    let cpu = cpu::allowed()?.last().copied().unwrap_or(0).to_string();
     for (path, _) in PATHS {
-        let (mut bare, mut own) = (Samples::new(), Samples::new());
-        let mut bare_overheads = Vec::new();
-        for turn in 0..TURNS {
-            let mut c = || -> Result<(), Box<dyn Error>> {
-                bare_overheads.push(run_c(Path::new(&yardstick), path, file, &cpu, turn, &mut bare)?);
-                Ok(())
-            };
-            let saved = folder.join("turn.json");
-            // who goes first changes, so that a drift hits both alike
-            if turn % 2 == 0 {
-                c()?;
-                run_fsprobe(path, file, &cpu, &saved, &mut own)?;
-            } else {
-                run_fsprobe(path, file, &cpu, &saved, &mut own)?;
-                c()?;
-            }
-        }
+        let Turns { bare, own, bare_overheads } = in_turns(path, Path::new(&yardstick), file, folder)?;
         table.for_information(format!("{path} 64 KiB: the same of the C loop"), median(bare_overheads), "");
         let (near, far) = ratios(bare, own);
         table.near_one(format!("{path} 64 KiB: throughput against the C loop"), median(far), WITHIN);
         table.near_one(format!("{path} 64 KiB: the same at offsets 0x001..0x0ff"), median(near), WITHIN);
     }
+    let Turns { mut bare, mut own, .. } = in_turns("rep-movsb", Path::new(&yardstick), file, folder)?;
+    for at in MOVSB_AT {
+        let (bare, own) = bare.remove(&at).zip(own.remove(&at)).ok_or("an offset was not sampled")?;
+        let ratio = median(bare) / median(own);
+        table.near_one(
+            format!("rep-movsb 64 KiB: throughput against the C loop at {at:#05x}"),
+            ratio,
+            WITHIN,
+        );
+    }
     Ok(())
+}
+
+/// What the C loop and fsprobe measured in turns, on one CPU.
+struct Turns {
+    bare: Samples,
+    own: Samples,
+    bare_overheads: Vec<f64>,
+}
+
+fn in_turns(path: &str, yardstick: &Path, file: &Path, folder: &Path) -> Result<Turns, Box<dyn Error>> {
+    let cpu = cpu::allowed()?.last().copied().unwrap_or(0).to_string();
+    let mut turns = Turns { bare: Samples::new(), own: Samples::new(), bare_overheads: vec![] };
+    let saved = folder.join("turn.json");
+    for turn in 0..TURNS {
+        // who goes first changes, so that a drift hits both alike
+        for c in [turn % 2 == 0, turn % 2 != 0] {
+            if c {
+                let overhead = run_c(yardstick, path, file, &cpu, turn, &mut turns.bare)?;
+                turns.bare_overheads.push(overhead);
+            } else {
+                run_fsprobe(path, file, &cpu, &saved, &mut turns.own)?;
+            }
+        }
+    }
+    Ok(turns)
 }
 
 /// fsprobe's median throughput over the C loop's, by offset: near ones, and the rest.
@@ -175,7 +196,9 @@ fn run_fsprobe(
     };
     for cell in report.cells.iter().filter(screened) {
         let Some(dst) = cell.dst else { continue };
-        into.entry(dst).or_default().extend(cell.ns.iter().flatten().map(|ns| *ns as f64));
+        into.entry(dst)
+            .or_default()
+            .extend(cell.ns.iter().flatten().map(|ns| *ns as f64 / f64::from(cell.repeat)));
     }
     Ok(())
 }

@@ -226,7 +226,7 @@ fn tried(report: &Report, style: Style) -> String {
     text
 }
 
-fn one_tried(remedy: &Remedy) -> String {
+pub(crate) fn one_tried(remedy: &Remedy) -> String {
     let factor = |f: Option<f64>| f.map_or("?".into(), times);
     let effect = |len, before, after| format!("{} to {} at {}", factor(before), factor(after), bytes(len));
     let mut effects = vec![effect(remedy.len, remedy.before, remedy.after)];

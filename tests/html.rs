@@ -6,8 +6,9 @@ use base64::Engine;
 use expect_test::expect_file;
 use fsprobe::render::{html::html, plot};
 use fsprobe::report::{self, Allocator, Fact, Host, PAGE, PathName, Report, Simulated, Skipped};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Read;
+use std::path::Path;
 use std::process::Command;
 
 fn all() -> [(&'static str, Report); 8] {
@@ -163,7 +164,9 @@ fn every_page_is_well_formed_and_asks_nothing_of_a_network() {
         // the only address is the name of SVG's elements; all else that looks like one is text
         let addresses = page.replace("http://www.w3.org/2000/svg", "");
         for (element, _, _, attributes) in tags(&addresses) {
-            assert!(!["script", "iframe", "object", "img", "image", "use", "base"].contains(&element.as_str()));
+            assert!(
+                !["script", "iframe", "object", "img", "image", "use", "base"].contains(&element.as_str())
+            );
             assert!(!attributes.contains("http:") && !attributes.contains("https:"), "{name}: {attributes}");
             assert!(!attributes.contains(" on"), "{name}: {attributes}");
             for key in ["href=\"", "src=\""] {
@@ -195,7 +198,9 @@ fn a_hostile_report_is_told_as_text() {
 fn a_page_has_its_landmarks_headings_and_table_heads() {
     for (name, report) in all() {
         let page = html(&report);
-        for part in ["<html lang=\"en\">", "name=\"viewport\"", "class=\"skip\" href=\"#main\"", "<main id=\"main\""] {
+        for part in
+            ["<html lang=\"en\">", "name=\"viewport\"", "class=\"skip\" href=\"#main\"", "<main id=\"main\""]
+        {
             assert!(page.contains(part), "{name}: no {part}");
         }
         assert_eq!(page.matches("<h1>").count(), 1, "{name}");
@@ -208,9 +213,16 @@ fn a_page_has_its_landmarks_headings_and_table_heads() {
         let tables = page.matches("<table>").count();
         assert_eq!(page.matches("<caption ").count(), tables, "{name}");
         assert_eq!(page.matches("<thead>").count(), tables, "{name}");
-        assert!(!page.replace("<th scope=", "").replace("<thead", "").contains("<th"), "{name}: th without scope");
+        assert!(
+            !page.replace("<th scope=", "").replace("<thead", "").contains("<th"),
+            "{name}: th without scope"
+        );
         let figures = page.matches("<svg ").count();
-        assert_eq!(page.matches("<svg class=\"plot\" role=\"img\" aria-labelledby=").count(), figures, "{name}");
+        assert_eq!(
+            page.matches("<svg class=\"plot\" role=\"img\" aria-labelledby=").count(),
+            figures,
+            "{name}"
+        );
         assert_eq!(page.matches("<desc ").count(), figures, "{name}");
     }
 }
@@ -297,4 +309,132 @@ fn a_png_is_one_and_shows_something() {
         assert!(picture.width() >= 2000 && picture.height() >= 150, "{name}");
         assert_eq!(png, plot::png(&report).expect("again"), "{name}: not the same twice");
     }
+}
+
+/// A browser, if one is installed.
+fn browser() -> Option<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
+    if found.is_none() {
+        eprintln!("SKIPPED: no Chromium is installed (Debian's package: chromium)");
+    }
+    found
+}
+
+/// Opens a page: the document as the browser has it in the end, and what it logged on the console.
+fn opened(browser: &str, file: &Path, dark: bool) -> (String, Vec<String>) {
+    let data = tempfile::tempdir().unwrap();
+    let output = Command::new(browser)
+        .args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+        ])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--window-size=1280,900"])
+        .arg(format!("--user-data-dir={}", data.path().display()))
+        .arg(format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }))
+        .arg("--dump-dom")
+        .arg(file)
+        .output()
+        .unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    let console: Vec<String> = log.lines().filter(|l| l.contains("CONSOLE")).map(str::to_owned).collect();
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(dom.contains("</html>"), "the browser showed nothing: {log}");
+    (dom, console)
+}
+
+/// Measures a page from within: what overflows, what is hard to read, what was loaded.
+const LOOK: &str = r#"<script>
+addEventListener("load", () => {
+  document.querySelectorAll("details").forEach(d => d.open = true);
+  const parts = c => c.match(/[\d.]+/g).map(Number);
+  const luminance = c => {
+    const [r, g, b] = parts(c).map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = e => {
+    for (; e; e = e.parentElement) {
+      const c = getComputedStyle(e).backgroundColor;
+      if ((parts(c)[3] ?? 1) > 0) return c;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  let texts = 0;
+  const faint = [];
+  for (const e of document.body.querySelectorAll("*")) {
+    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+    if (!own || ["SCRIPT", "title", "desc"].includes(e.nodeName)) continue;
+    const ink = e.ownerSVGElement ? getComputedStyle(e).fill : getComputedStyle(e).color;
+    const [a, b] = [luminance(ink), luminance(ground(e))];
+    texts += 1;
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) faint.push(e.textContent.slice(0, 30) + " " + ratio.toFixed(2));
+  }
+  const page = document.documentElement;
+  const loaded = performance.getEntriesByType("resource").map(r => r.name).filter(n => !n.startsWith("data:"));
+  parent.postMessage({width: innerWidth, over: page.scrollWidth - page.clientWidth, texts, faint, loaded,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches}, "*");
+});
+</script></body>"#;
+
+/// Shows a page in a frame of some width and repeats what it found.
+const FRAME: &str = r#"<!DOCTYPE html><html><head><meta name="color-scheme" content="light dark"></head><body>
+<script>onmessage = m => document.getElementById("found").textContent = JSON.stringify(m.data);</script>
+<pre id="found"></pre><iframe src="page.html" style="width:WIDTHpx;height:800px;border:0"></iframe></body></html>"#;
+
+/// What a page finds when it looks at itself.
+fn look(browser: &str, page: &str, width: u32, dark: bool) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let scripted = page.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'");
+    std::fs::write(folder.path().join("page.html"), scripted.replace("</body>", LOOK)).unwrap();
+    let frame = folder.path().join("frame.html");
+    std::fs::write(&frame, FRAME.replace("WIDTH", &width.to_string())).unwrap();
+    let (dom, console) = opened(browser, &frame, dark);
+    let found = dom.split_once("id=\"found\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+    let found = found.unwrap_or_else(|| panic!("no answer: {console:?}")).0.replace("&amp;", "&");
+    serde_json::from_str(&found).unwrap_or_else(|e| panic!("{e}: {found:?}, {console:?}"))
+}
+
+#[test]
+fn a_browser_has_nothing_to_complain_of() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    let page = html(&hostile());
+    std::fs::write(&file, &page).unwrap();
+    assert_eq!(opened(browser, &file, false).1, Vec::<String>::new());
+    // were there anything to load, the policy would refuse it on the console
+    let asking = page.replace("</main>", "<img src=\"http://127.0.0.1:9/x.png\" alt=\"\"></main>");
+    std::fs::write(&file, asking).unwrap();
+    let (_, console) = opened(browser, &file, false);
+    assert!(console.iter().any(|line| line.contains("Content Security Policy")), "{console:?}");
+}
+
+#[test]
+fn a_browser_shows_it_readably_at_every_width_in_both_schemes() {
+    let Some(browser) = browser() else { return };
+    for (report, width, dark) in [
+        (made::many(), 360, false),
+        (made::short(), 360, true),
+        (made::recorded(), 360, false),
+        (hostile(), 1280, true),
+        (made::interrupted(), 1280, false),
+    ] {
+        let found = look(browser, &html(&report), width, dark);
+        assert_eq!(found["width"], width, "{found}");
+        assert_eq!(found["dark"], dark, "{found}");
+        assert_eq!(found["over"], 0, "the page scrolls sideways: {found}");
+        assert_eq!(found["faint"], json!([]), "contrast below 4.5");
+        assert_eq!(found["loaded"], json!([]));
+        assert!(found["texts"].as_u64().is_some_and(|n| n > 50), "{found}");
+    }
+    let faint = html(&made::interrupted()).replace("--muted:#525c67", "--muted:#aaaaaa");
+    let wide = faint.replace("<h1>", "<p style=\"width:500px\">wide</p><h1>");
+    let found = look(browser, &wide, 360, false);
+    assert!(found["over"].as_u64().is_some_and(|n| n > 0), "a wide page goes unseen: {found}");
+    assert_ne!(found["faint"], json!([]), "a faint text goes unseen");
 }

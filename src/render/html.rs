@@ -98,7 +98,7 @@ fn banner(report: &Report) -> String {
     let simulated = model.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
     // a search for colours or lengths alone has no bands to tell of
     let alone = report.colours.is_some() && report.cells.is_empty();
-    let told = if alone { colours::sentences(report) } else { vec![verdict::findings(report)] };
+    let told = if alone { colours::sentences(report) } else { vec![verdict::as_sentence(report)] };
     let details = if alone { vec![] } else { verdict::details(report) };
     format!(
         "<div class=\"verdict {state}\" role=\"region\" aria-label=\"Verdict\">\n<p class=\"sign\" \

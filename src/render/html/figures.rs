@@ -88,7 +88,7 @@ fn framed(name: &str, drawings: &[(String, &Drawing)], caption: &str) -> String 
     }
     let parts = drawings.iter().map(|(id, drawing)| {
         format!(
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\" style=\"--width:{}px\">\n{}</div>\n",
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\" style=\"--grow:{}\">\n{}</div>\n",
             escaped(&drawing.title),
             drawing.width,
             vector::element(drawing, id)

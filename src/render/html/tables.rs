@@ -41,7 +41,7 @@ pub(super) fn scrolling(id: &str, caption: &str, heads: &[Head], rows: &[Vec<Str
     };
     format!(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"{id}-c\">\n<table>\n<caption \
-         id=\"{id}-c\">{}</caption>\n<thead>\n<tr>{head}</tr>\n</thead>\n<tbody>\n{}</tbody>\n</table>\n</div>\n",
+         id=\"{id}-c\"><span>{}</span></caption>\n<thead>\n<tr>{head}</tr>\n</thead>\n<tbody>\n{}</tbody>\n</table>\n</div>\n",
         escaped(caption),
         rows.iter().map(row).collect::<String>()
     )

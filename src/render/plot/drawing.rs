@@ -61,8 +61,8 @@ pub(crate) enum Shape {
     Rule { from: [f32; 2], to: [f32; 2] },
     /// A line through points, dashed as its ink's series is.
     Line(Vec<[f32; 2]>),
-    /// A dot at each point, of this diameter.
-    Dots(Vec<[f32; 2]>, f32),
+    /// A sign at each point, of this size: dots, crosses, pluses or bars by the ink's series.
+    Signs(Vec<[f32; 2]>, f32),
     /// Small triangles that point up to each point.
     Pointers(Vec<[f32; 2]>),
     /// A text on its base line.
@@ -117,6 +117,19 @@ impl Drawing {
 /// How wide a small text is at most: all letters as wide as those of the PNG's font.
 pub(crate) fn width_of(text: &str) -> f32 {
     text.chars().count() as f32 * 7.2
+}
+
+/// The strokes of a series' sign around its point, for a size of 1; none where it is a dot.
+pub(crate) fn strokes(ink: Ink) -> &'static [[[f32; 2]; 2]] {
+    const CROSS: [[[f32; 2]; 2]; 2] = [[[-0.5, -0.5], [0.5, 0.5]], [[-0.5, 0.5], [0.5, -0.5]]];
+    const PLUS: [[[f32; 2]; 2]; 2] = [[[-0.65, 0.0], [0.65, 0.0]], [[0.0, -0.65], [0.0, 0.65]]];
+    const BAR: [[[f32; 2]; 2]; 1] = [[[0.0, -0.8], [0.0, 0.8]]];
+    match ink {
+        Ink::Series(1) => &CROSS,
+        Ink::Series(2) => &PLUS,
+        Ink::Series(3) => &BAR,
+        _ => &[],
+    }
 }
 
 /// Strokes and gaps of a series, so that lines differ without colour; none for a solid line.

@@ -53,7 +53,7 @@ pub(crate) fn figure(report: &Report, plane: &Plane) -> Drawing {
 
 fn labels(drawing: &mut Drawing, rows: &[&[u16]], columns: &[&[u16]], spot: f32) {
     drawing.text(Ink::Muted, [LEFT, 14.0], Anchor::Start, "page offset of the source");
-    drawing.text(Ink::Muted, [LEFT - 8.0, TOP - 10.0], Anchor::End, "dst");
+    drawing.text(Ink::Muted, [LEFT - 8.0, 14.0], Anchor::End, "dst \\ src");
     let every = (APART / spot).ceil().max(1.0) as usize;
     // sixteens read best in hexadecimal, where every offset has its column
     let every = every.next_power_of_two();

@@ -93,9 +93,9 @@ pub(crate) fn svg_css() -> String {
         format!(".plot polyline.{}{{stroke-dasharray:{}}}", name(ink), dashes.join(" "))
     });
     let shapes = ".plot rect,.plot text,.plot .pointers{fill:currentColor}\
-        .plot line,.plot polyline,.plot .dots{stroke:currentColor;fill:none}\
-        .plot line{stroke-width:1}.plot polyline{stroke-width:1.6;stroke-linejoin:round}\
-        .plot .dots{stroke-linecap:round}\
+        .plot line,.plot polyline,.plot .dots,.plot .signs{stroke:currentColor;fill:none}\
+        .plot rect{shape-rendering:crispEdges}.plot line{stroke-width:1}.plot polyline{stroke-width:1.6;stroke-linejoin:round}\
+        .plot .dots{stroke-linecap:round}.plot .signs{stroke-width:1.4}\
         .plot text{font:12px system-ui,sans-serif}.plot .large{font-size:16px;font-weight:600}";
     inks.chain(dashes).chain([shapes.to_owned()]).collect::<Vec<_>>().join("\n") + "\n"
 }

@@ -9,14 +9,16 @@ use crate::report::{Depth, PAGE};
 /// Room around the data: left for speeds and names, above for the legend and the bands' labels.
 const LEFT: f32 = 64.0;
 const RIGHT: f32 = 14.0;
-const TOP: f32 = 56.0;
+const TOP: f32 = 30.0;
 /// The data's own height.
 const DATA: f32 = 190.0;
 /// A row of labels or pointers.
 const ROW: f32 = 15.0;
 /// Offsets this far apart are not joined by a line: what lies between them was not measured.
 const JOINED: u16 = 0x10;
-/// Up to so many offsets in a window, each gets a dot.
+/// So few neighbours make no line.
+const FEW: usize = 3;
+/// Up to so many offsets in a window, each gets a sign of its own.
 const DOTTED: u16 = 0x200;
 /// The narrowest that a band is drawn.
 const VISIBLE: f32 = 2.0;
@@ -27,7 +29,18 @@ pub(crate) const CLOSE: f32 = 500.0;
 
 /// How high a panel of this profile is.
 pub(crate) fn height(profile: &Profile) -> f32 {
-    TOP + DATA + 2.0 * ROW + 6.0 + ROW * naturals(profile).count() as f32
+    top(profile) + DATA + 2.0 * ROW + 6.0 + ROW * naturals(profile).count() as f32
+}
+
+/// Room above the data: a row more for each depth of bands, whose labels stand there.
+fn top(profile: &Profile) -> f32 {
+    TOP + ROW * depths(profile).count() as f32
+}
+
+/// The depths that occur, mild ones first, so that a deep band inside a mild one stays visible.
+fn depths(profile: &Profile) -> impl Iterator<Item = Depth> {
+    let occurs = |depth: &Depth| profile.bands.iter().any(|b| b.depth == *depth);
+    [Depth::Mild, Depth::Deep].into_iter().filter(occurs)
 }
 
 fn naturals(profile: &Profile) -> impl Iterator<Item = &Series> {
@@ -75,7 +88,7 @@ impl Panel<'_> {
     }
 
     fn top(&self) -> f32 {
-        self.at[1] + TOP
+        self.at[1] + top(self.profile)
     }
 
     fn bottom(&self) -> f32 {
@@ -99,16 +112,18 @@ impl Panel<'_> {
         for series in &self.profile.series {
             let ink = Ink::Series(series.ink);
             drawing.add(ink, Shape::Line(vec![[x, y - 4.0], [x + 23.0, y - 4.0]]));
+            drawing.add(ink, Shape::Signs(vec![[x + 11.5, y - 4.0]], 5.0));
             drawing.text(ink, [x + 28.0, y], Anchor::Start, series.name);
             x += wide(series);
         }
     }
 
-    /// Mild bands first, so that a deep one inside them stays visible.
     fn bands(&self, drawing: &mut Drawing) {
-        for (depth, ink, edge) in
-            [(Depth::Mild, Ink::Mild, Ink::MildText), (Depth::Deep, Ink::Deep, Ink::DeepText)]
-        {
+        for (row, depth) in depths(self.profile).enumerate() {
+            let (ink, edge) = match depth {
+                Depth::Mild => (Ink::Mild, Ink::MildText),
+                Depth::Deep => (Ink::Deep, Ink::DeepText),
+            };
             let mut free = f32::MIN;
             let mut labels: Vec<(f32, f32, String)> = vec![];
             for band in self.profile.bands.iter().filter(|b| b.depth == depth) {
@@ -120,7 +135,7 @@ impl Panel<'_> {
                 }
             }
             labels.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let y = self.top() - if depth == Depth::Deep { ROW + 6.0 } else { 6.0 };
+            let y = self.top() - 8.0 - ROW * row as f32;
             for (from, width, label) in labels {
                 drawing.block(edge, [from, self.top() - 3.0], [width, 3.0]);
                 let wide = width_of(&label);
@@ -177,16 +192,17 @@ impl Panel<'_> {
         let mut alone: Vec<[f32; 2]> = vec![];
         for run in inside.chunk_by(|a, b| b.0 - a.0 <= JOINED) {
             let points: Vec<[f32; 2]> = run.iter().map(|(_, at)| *at).collect();
-            match points.as_slice() {
-                [one] => alone.push(*one),
-                _ => drawing.add(ink, Shape::Line(thinned(points))),
+            if points.len() <= FEW {
+                alone.extend(points);
+            } else {
+                drawing.add(ink, Shape::Line(thinned(points)));
             }
         }
-        if !alone.is_empty() {
-            drawing.add(ink, Shape::Dots(alone, 5.0));
-        }
-        if self.window.width <= DOTTED {
-            drawing.add(ink, Shape::Dots(inside.into_iter().map(|(_, at)| at).collect(), 3.4));
+        let close = self.window.width <= DOTTED;
+        let (signs, size) =
+            if close { (inside.into_iter().map(|(_, at)| at).collect(), 4.0) } else { (alone, 5.5) };
+        if !signs.is_empty() {
+            drawing.add(ink, Shape::Signs(signs, size));
         }
     }
 

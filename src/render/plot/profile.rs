@@ -11,6 +11,8 @@ use crate::report::{Depth, PAGE, PathName, Report, Scan, distance};
 
 /// Fewer offsets than this make no picture.
 const FEWEST: usize = 8;
+/// And fewer than this no close-up.
+const FEWEST_CLOSE: usize = 4;
 /// Offsets shown around a band, and around 0x000 where there is none.
 const AROUND: u16 = 0x10;
 /// The narrowest close-up, in offsets.
@@ -116,7 +118,7 @@ impl Profile {
         let width = (distance(last, first) + 1 + 2 * AROUND).max(NARROWEST);
         let window = Window { from: distance(first, AROUND), width };
         let inside = |s: &Series| s.points.iter().filter(|(o, _)| window.place(*o).is_some()).count();
-        self.series.iter().any(|s| inside(s) >= FEWEST).then_some(window)
+        self.series.iter().any(|s| inside(s) >= FEWEST_CLOSE).then_some(window)
     }
 
     /// What the picture shows, in sentences.

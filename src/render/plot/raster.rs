@@ -1,7 +1,7 @@
 //! A drawing as PNG: lines by tiny-skia, letters from a font that is part of the program.
 
 use super::PlotError;
-use super::drawing::{Anchor, Drawing, Ink, Mark, Shape, Size, dashes};
+use super::drawing::{Anchor, Drawing, Ink, Mark, Shape, Size, dashes, strokes};
 use super::palette;
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 use tiny_skia::{
@@ -40,7 +40,19 @@ fn draw(pixmap: &mut Pixmap, Mark { ink, shape }: &Mark) {
         }
         Shape::Rule { from, to } => stroke(pixmap, *ink, &[*from, *to], &line(1.0, LineCap::Butt)),
         Shape::Line(points) => stroke(pixmap, *ink, points, &line(1.6, LineCap::Butt)),
-        Shape::Dots(points, diameter) => fill(pixmap, *ink, |path| {
+        Shape::Signs(points, size) if !strokes(*ink).is_empty() => {
+            let stroke_of = Stroke { width: 1.4, ..Stroke::default() };
+            let mut path = PathBuilder::new();
+            for ([x, y], [from, to]) in points.iter().flat_map(|p| strokes(*ink).iter().map(move |s| (p, s)))
+            {
+                path.move_to(x + from[0] * size, y + from[1] * size);
+                path.line_to(x + to[0] * size, y + to[1] * size);
+            }
+            if let Some(path) = path.finish() {
+                pixmap.stroke_path(&path, &paint(*ink), &stroke_of, scale(), None);
+            }
+        }
+        Shape::Signs(points, diameter) => fill(pixmap, *ink, |path| {
             points.iter().for_each(|[x, y]| path.push_circle(*x, *y, diameter / 2.0));
         }),
         Shape::Pointers(points) => fill(pixmap, *ink, |path| {

@@ -1,6 +1,6 @@
 //! A drawing as SVG elements: for a page whose style sheet holds the palette, or as a file of its own.
 
-use super::drawing::{Anchor, Drawing, Ink, Mark, Shape, Size};
+use super::drawing::{Anchor, Drawing, Ink, Mark, Shape, Size, strokes};
 use super::palette;
 use crate::render::markup::escaped;
 use std::fmt::Write;
@@ -48,7 +48,16 @@ fn write_mark(out: &mut String, mark: &Mark) {
                 points.iter().map(|[x, y]| format!("{},{}", short(*x), short(*y))).collect();
             writeln!(out, "<polyline class=\"{class}\" points=\"{}\"/>", points.join(" "))
         }
-        Shape::Dots(points, diameter) => {
+        Shape::Signs(points, size) if !strokes(mark.ink).is_empty() => {
+            let part = |at: &[f32; 2], [from, to]: [[f32; 2]; 2]| {
+                let [x, y] = [0, 1].map(|i| short(at[i] + from[i] * size));
+                let [dx, dy] = [0, 1].map(|i| short((to[i] - from[i]) * size));
+                format!("M{x} {y}l{dx} {dy}")
+            };
+            let path = points.iter().flat_map(|at| strokes(mark.ink).iter().map(move |s| part(at, *s)));
+            writeln!(out, "<path class=\"{class} signs\" d=\"{}\"/>", path.collect::<String>())
+        }
+        Shape::Signs(points, diameter) => {
             let path: String =
                 points.iter().map(|[x, y]| format!("M{} {}h0", short(*x), short(*y))).collect();
             writeln!(out, "<path class=\"{class} dots\" stroke-width=\"{}\" d=\"{path}\"/>", short(*diameter))

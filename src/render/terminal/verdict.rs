@@ -88,6 +88,13 @@ fn headline(report: &Report, style: Style) -> String {
     }
 }
 
+/// What was found, where it stands alone: with a capital letter, unless a path's name comes first.
+pub fn as_sentence(report: &Report) -> String {
+    let found = findings(report);
+    let first = found.split([' ', ',']).next().unwrap_or_default();
+    if first.parse::<PathName>().is_ok() { found } else { sentence(&found) }
+}
+
 /// What was found on each path, in sentences.
 pub fn findings(report: &Report) -> String {
     let found: Vec<String> = if has_many_paths(report) {

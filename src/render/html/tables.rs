@@ -87,13 +87,14 @@ fn of_band(band: &Band) -> [String; 6] {
     let axis = band.axis.map_or_else(|| format!("{} (axis unknown)", band.scan), |a| a.to_string());
     let edges =
         [("first", band.from_range), ("last", band.to_range)].into_iter().filter_map(|(name, range)| {
-            let [low, high] = range?.map(on_circle);
+            let [low, high] = range.filter(|[low, high]| low != high)?.map(on_circle);
             Some(format!("<br><small>{name} {} to {}</small>", offset(low), offset(high)))
         });
     let place =
         format!("{axis} {}{}", span(on_circle(band.from), on_circle(band.to)), edges.collect::<String>());
     let interval = |ci: Option<[f64; 2]>, form: fn(f64) -> String| {
-        ci.map(|[low, high]| format!(" <small>[{} to {}]</small>", form(low), form(high))).unwrap_or_default()
+        ci.map(|[low, high]| format!("<br><small>[{} to {}]</small>", form(low), form(high)))
+            .unwrap_or_default()
     };
     let spread = band
         .spread

@@ -82,7 +82,12 @@ impl Speeds {
             all.filter(|v| (self.low..=self.high).contains(v)).collect()
         };
         let fine = of(&[1.0, 2.0, 5.0]);
-        if fine.len() > 8 { of(&[1.0]) } else { fine }
+        if fine.len() <= 8 {
+            return fine;
+        }
+        let whole = of(&[1.0]);
+        let step = whole.len().div_ceil(8).max(1);
+        whole.into_iter().step_by(step).collect()
     }
 }
 

@@ -233,5 +233,7 @@ proptest! {
         let report = report::parse(value.to_string().as_bytes(), "mutated").expect("still a report");
         assert_fit(&sweep(&report, Style { colour: false, width }));
         assert_fit(&stripped(&sweep(&report, Style { colour: true, width })));
+        assert!(fsprobe::render::html::html(&report).ends_with("</html>\n"));
+        assert!(fsprobe::render::plot::svg(&report).ends_with("</svg>\n"));
     }
 }

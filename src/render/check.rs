@@ -240,7 +240,7 @@ fn tried(report: &Report, style: Style) -> String {
     text
 }
 
-fn one_tried(remedy: &Remedy) -> String {
+pub(crate) fn one_tried(remedy: &Remedy) -> String {
     let factor = |f: Option<f64>| f.map_or("?".into(), times);
     let effect = |len, before: Option<f64>, after: Option<f64>| {
         let to = after.map(|f| format!(" to {}", times(f))).unwrap_or_default();

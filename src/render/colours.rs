@@ -11,11 +11,15 @@ const SHOWN: [u16; 14] =
 /// The paragraphs on page colours; empty where they were not measured.
 pub(super) fn colours(report: &Report, width: usize) -> String {
     let Some(colours) = &report.colours else { return String::new() };
-    let mut text = paragraph("", &finding(report, colours), width);
-    let mut tell = |sentence: Option<String>| text.extend(sentence.map(|s| paragraph("", &s, width)));
-    tell(Some(proof(colours)));
-    tell(frames(report, colours));
+    let text: String = sentences(report).iter().map(|s| paragraph("", s, width)).collect();
     text + "\n" + &profile(colours)
+}
+
+/// The same without the profile, a sentence each.
+pub(super) fn sentences(report: &Report) -> Vec<String> {
+    let Some(colours) = &report.colours else { return vec![] };
+    let told = [Some(finding(report, colours)), Some(proof(colours)), frames(report, colours)];
+    told.into_iter().flatten().collect()
 }
 
 fn finding(report: &Report, colours: &Colours) -> String {
@@ -87,7 +91,7 @@ fn frames(report: &Report, colours: &Colours) -> Option<String> {
 }
 
 /// Nanoseconds of one copy over distance.
-fn profile(colours: &Colours) -> String {
+pub(super) fn profile(colours: &Colours) -> String {
     let at = |levels: &[Level], distance| levels.iter().find(|l| l.distance == distance).map(|l| three(l.ns));
     let (same, other) = (&colours.profile.same, &colours.profile.other);
     let heads = if other.is_empty() { ["any pages", ""] } else { ["same colour", "other colours"] };

@@ -10,6 +10,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One line an allocator, where a deep band can be met by placing a buffer.
 pub fn allocators(report: &Report, style: Style) -> String {
+    let line = |(owner, fate): (Allocator, String)| paragraph(&format!("  {owner:<9} "), &fate, style.width);
+    let told = fates(report).into_iter();
+    told.map(|f| paragraph("", &f.intro, style.width) + &f.lines.into_iter().map(line).collect::<String>())
+        .collect()
+}
+
+/// What the placements of each allocator meet, for buffers on one side of a copy.
+pub struct Fates {
+    /// What the lines tell.
+    pub intro: String,
+    /// Each allocator with where it puts buffers, and whether that is inside a band.
+    pub lines: Vec<(Allocator, String)>,
+}
+
+/// For buffers as destinations and as sources; nothing where there is nothing to be told.
+pub fn fates(report: &Report) -> Vec<Fates> {
     // a buffer is met as a destination or as a source; paths that do the same are told together
     let told = |scan: Scan, other: &str| {
         let paths = paths(report).into_iter().filter(|p| p.own_scan() == scan);
@@ -17,24 +33,20 @@ pub fn allocators(report: &Report, style: Style) -> String {
         for (len, bands) in paths.flat_map(|path| deep_intervals(report, path)) {
             deep.entry(len).or_default().extend(bands);
         }
-        let lines = lines(report, &deep, style);
-        if lines.is_empty() {
-            return String::new();
-        }
+        let lines = lines(report, &deep);
         let intro =
             format!("Where allocators put buffers on their own, against a {other} at page offset 0x000:");
-        paragraph("", &intro, style.width) + &lines.concat()
+        (!lines.is_empty()).then_some(Fates { intro, lines })
     };
-    told(Scan::Dst, "source") + &told(Scan::Src, "destination")
+    [told(Scan::Dst, "source"), told(Scan::Src, "destination")].into_iter().flatten().collect()
 }
 
-fn lines(report: &Report, deep: &BTreeMap<u64, BTreeSet<Interval>>, style: Style) -> Vec<String> {
+fn lines(report: &Report, deep: &BTreeMap<u64, BTreeSet<Interval>>) -> Vec<(Allocator, String)> {
     if deep.is_empty() {
         return vec![];
     }
     let owners: BTreeSet<Allocator> = report.placements.iter().map(|p| p.allocator).collect();
-    let line = |owner| paragraph(&format!("  {owner:<9} "), &of(report, owner, deep), style.width);
-    owners.into_iter().map(line).collect()
+    owners.into_iter().map(|owner| (owner, of(report, owner, deep))).collect()
 }
 
 /// The deep bands of a path by length, for its own side at 0x000; not those of that side alone, which no

@@ -12,25 +12,32 @@ const LONGEST_REASON: usize = 48;
 
 /// The machine (first of all, whether it is one), and how the run went.
 pub fn header(report: &Report, style: Style) -> String {
-    let lines = [
-        ("CPU     ", cpu(&report.host)),
-        ("Bits    ", bits(&report.host)),
-        ("Kernel  ", kernel(&report.host)),
-        ("libc    ", libc(&report.host)),
-        ("Run     ", run(report)),
-    ];
-    let lines = lines.map(|(label, text)| paragraph(label, &text, style.width));
-    simulated(report, style).into_iter().chain(lines).collect()
+    let lines = facts(report).map(|(label, text)| paragraph(&format!("{label:<8}"), &text, style.width));
+    let simulated = simulated(report).map(|text| {
+        let text = paragraph("", &text, style.width);
+        let text = text.trim_end();
+        format!("{}\n\n", if style.colour { paint(text, Paint::Yellow) } else { text.into() })
+    });
+    simulated.into_iter().chain(lines).collect()
 }
 
-fn simulated(report: &Report, style: Style) -> Option<String> {
+/// The facts that decide the copy paths, a label and a line each.
+pub fn facts(report: &Report) -> [(&'static str, String); 5] {
+    [
+        ("CPU", cpu(&report.host)),
+        ("Bits", bits(&report.host)),
+        ("Kernel", kernel(&report.host)),
+        ("libc", libc(&report.host)),
+        ("Run", run(report)),
+    ]
+}
+
+/// That nothing was measured, where that is so.
+pub fn simulated(report: &Report) -> Option<String> {
     let model = fact(report.host.simulated.model()?);
     let source = report.host.model_source.as_deref();
     let source = source.map(|s| format!(" ({})", printable(s, 200))).unwrap_or_default();
-    let text = format!("SIMULATED: {model} — nothing below was measured on this machine{source}");
-    let text = paragraph("", &text, style.width);
-    let text = text.trim_end();
-    Some(format!("{}\n\n", if style.colour { paint(text, Paint::Yellow) } else { text.into() }))
+    Some(format!("SIMULATED: {model} — nothing below was measured on this machine{source}"))
 }
 
 fn cpu(host: &Host) -> String {

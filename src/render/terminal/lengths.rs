@@ -8,17 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The paragraphs; nothing where no lengths were searched for.
 pub fn lengths(report: &Report, style: Style) -> String {
+    sentences(report).iter().map(|text| paragraph("", text, style.width)).collect()
+}
+
+/// One sentence a path, and the C library's thresholds last.
+pub fn sentences(report: &Report) -> Vec<String> {
     let mut probed: BTreeMap<PathName, BTreeSet<u64>> = BTreeMap::new();
     let searched = |run: usize| report.runs.get(run).is_some_and(|run| run.phase == Phase::Lengths);
     for cell in report.cells.iter().filter(|c| searched(c.run)) {
         probed.entry(cell.path).or_default().insert(cell.len);
     }
-    let mut text: String =
-        probed.iter().map(|(path, lens)| paragraph("", &of_path(report, *path, lens), style.width)).collect();
-    if !text.is_empty() {
-        text += &paragraph("", &thresholds(report), style.width);
-    }
-    text
+    let last = (!probed.is_empty()).then(|| thresholds(report));
+    probed.iter().map(|(path, lens)| of_path(report, *path, lens)).chain(last).collect()
 }
 
 fn of_path(report: &Report, path: PathName, lens: &BTreeSet<u64>) -> String {

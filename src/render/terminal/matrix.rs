@@ -8,7 +8,7 @@ use super::scanline::{SWEPT, Scanline};
 use super::summary::{FEW, state_of};
 use crate::render::number::{bytes, counted, gigabytes, offset, times_briefly};
 use crate::render::text::{Paint, paint, paragraph};
-use crate::report::{self, Depth, PathName, Phase, Report, Scan, State};
+use crate::report::{self, Allocator, Depth, PathName, Phase, Report, Scan, State};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, TableStyle};
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ pub fn matrices(report: &Report, style: Style) -> String {
 }
 
 /// Whether a cell is of a sweep over offsets, not of a search for lengths.
-fn is_swept(report: &Report, cell: &report::Cell) -> bool {
+pub fn is_swept(report: &Report, cell: &report::Cell) -> bool {
     report.runs.get(cell.run).is_none_or(|run| run.phase != Phase::Lengths)
 }
 
@@ -76,8 +76,13 @@ fn of_line(report: &Report, line: Scanline, style: Style) -> Vec<String> {
     side_by_side(Column::all(report, line), line, style)
 }
 
+/// The order of columns: long copies first, then the short ones.
+pub fn order(column: &Column) -> (bool, u64, Option<Allocator>) {
+    (column.len < LONG, column.len, column.allocator)
+}
+
 fn side_by_side(mut left: Vec<Column>, line: Scanline, style: Style) -> Vec<String> {
-    left.sort_by_key(|c| (c.len < LONG, c.len, c.allocator));
+    left.sort_by_key(order);
     let mut out = Vec::new();
     while !left.is_empty() {
         let (count, text) = widest_that_fits(&left, line, style);
@@ -105,8 +110,8 @@ fn widest_that_fits(columns: &[Column], line: Scanline, style: Style) -> (usize,
 
 /// One matrix under its title; none where no cell has a sample.
 fn matrix(columns: &[Column], line: Scanline, style: Style) -> Option<String> {
-    let rows = rows(columns);
-    if rows.is_empty() {
+    let (labels, texts) = cells(columns);
+    if labels.is_empty() {
         return None;
     }
     let mut table = Table::new();
@@ -117,18 +122,13 @@ fn matrix(columns: &[Column], line: Scanline, style: Style) -> Option<String> {
     }
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─')));
     table.set_header(heading(columns, line.scan));
-    let mut texts: Vec<Vec<Value>> =
-        rows.iter().map(|row| columns.iter().map(|c| Value::of_row(c, *row)).collect()).collect();
-    let has_natural = columns.iter().any(|c| !c.natural.is_empty());
-    if has_natural {
-        texts.push(columns.iter().map(Value::natural).collect());
-    }
-    let labels = rows.iter().map(|r| r.label(columns).unwrap_or_default()).chain(["natural".into()]);
-    for (label, values) in labels.zip(align(texts)) {
+    for (label, values) in labels.iter().zip(align(texts)) {
         table.add_row(std::iter::once(Cell::new(label)).chain(values));
     }
-    if has_natural {
-        table.add_row(std::iter::once(Cell::new("")).chain(columns.iter().map(natural_places)));
+    if columns.iter().any(|c| !c.natural.is_empty()) {
+        table.add_row(
+            std::iter::once(Cell::new("")).chain(columns.iter().map(|c| Cell::new(natural_places(c)))),
+        );
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((u16::from(index > 0), 0));
@@ -137,11 +137,28 @@ fn matrix(columns: &[Column], line: Scanline, style: Style) -> Option<String> {
     Some(format!("{}\n{}\n", title(line, style), table.trim_fmt()))
 }
 
-fn title(line: Scanline, style: Style) -> String {
+/// The labels of a matrix's rows and what stands in each, the natural row last; none where no cell has a
+/// sample.
+pub fn cells(columns: &[Column]) -> (Vec<String>, Vec<Vec<Value>>) {
+    let rows = rows(columns);
+    let mut labels: Vec<String> = rows.iter().map(|r| r.label(columns).unwrap_or_default()).collect();
+    let mut texts: Vec<Vec<Value>> =
+        rows.iter().map(|row| columns.iter().map(|c| Value::of_row(c, *row)).collect()).collect();
+    if !rows.is_empty() && columns.iter().any(|c| !c.natural.is_empty()) {
+        labels.push("natural".into());
+        texts.push(columns.iter().map(Value::natural).collect());
+    }
+    (labels, texts)
+}
+
+/// What a matrix shows.
+pub fn subject(line: Scanline) -> String {
     let [varied, held] = names(line.scan);
-    let text =
-        format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held));
-    let text = paragraph("", &text, style.width);
+    format!("{}: GB/s by page offset of the {varied} ({held} at {})", line.path, offset(line.held))
+}
+
+fn title(line: Scanline, style: Style) -> String {
+    let text = paragraph("", &subject(line), style.width);
     if style.colour { paint(text.trim_end(), Paint::Bold) } else { text.trim_end().into() }
 }
 
@@ -150,15 +167,16 @@ fn heading(columns: &[Column], scan: Scan) -> Vec<Cell> {
     std::iter::once(Cell::new(format!("\n{scan}"))).chain(columns.iter().map(of)).collect()
 }
 
-fn owner(column: &Column) -> &'static str {
+/// Who placed a column's buffers.
+pub fn owner(column: &Column) -> &'static str {
     column.allocator.map_or("recorded", |a| a.word())
 }
 
 /// What stands in a cell of the matrix: throughput, and a mark where it is slow.
-struct Value {
-    throughput: String,
-    mark: String,
-    depth: Option<Depth>,
+pub struct Value {
+    pub throughput: String,
+    pub mark: String,
+    pub depth: Option<Depth>,
 }
 
 impl Value {
@@ -223,12 +241,12 @@ fn align(rows: Vec<Vec<Value>>) -> Vec<Vec<Cell>> {
 }
 
 /// The second line of the natural row: which offset, or how many.
-fn natural_places(column: &Column) -> Cell {
-    Cell::new(match column.natural.len() {
+pub fn natural_places(column: &Column) -> String {
+    match column.natural.len() {
         0 => String::new(),
         1 => column.natural.iter().map(|o| format!("@{}", offset(*o))).collect(),
         count => format!("@{}", counted(count as u64, "offset")),
-    })
+    }
 }
 
 /// A sweep over the path's own side: a matrix where a band lies in it, else one line.
@@ -257,7 +275,7 @@ fn other_side(report: &Report, line: Scanline, style: Style) -> Vec<String> {
 }
 
 /// The side that a scan holds.
-fn held_side(scan: Scan) -> Scan {
+pub fn held_side(scan: Scan) -> Scan {
     match scan {
         Scan::Dst => Scan::Src,
         Scan::Src => Scan::Dst,

@@ -3,18 +3,18 @@
 //! At most 80 columns; complete without colour, which only repeats what the text says. Every string
 //! of a report passes through [`crate::report::printable`], so a hostile file cannot steer the terminal.
 
-mod allocators;
+pub(crate) mod allocators;
 mod bands;
-mod column;
-mod header;
-mod lengths;
-mod matrix;
-mod notes;
-mod plane;
-mod rows;
-mod scanline;
-mod summary;
-mod verdict;
+pub(crate) mod column;
+pub(crate) mod header;
+pub(crate) mod lengths;
+pub(crate) mod matrix;
+pub(crate) mod notes;
+pub(crate) mod plane;
+pub(crate) mod rows;
+pub(crate) mod scanline;
+pub(crate) mod summary;
+pub(crate) mod verdict;
 
 use crate::report::Report;
 

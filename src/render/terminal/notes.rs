@@ -11,6 +11,11 @@ const MOST_SKIPPED: usize = 6;
 
 /// The notes, one paragraph each.
 pub fn notes(report: &Report, style: Style) -> String {
+    sentences(report).iter().map(|text| paragraph("", text, style.width)).collect()
+}
+
+/// The notes as sentences.
+pub fn sentences(report: &Report) -> Vec<String> {
     let contradictions = report.verdict.causes.iter().filter_map(|c| {
         let contradiction = c.contradiction.as_deref()?;
         Some(format!("Contradiction ({}): {}", printable(&c.layer, 20), printable(contradiction, 300)))
@@ -21,8 +26,7 @@ pub fn notes(report: &Report, style: Style) -> String {
     let noise = [floor(report), disturbed(report), source(report)].into_iter().flatten();
     let buffers =
         report.noise.notes.iter().take(MOST_SKIPPED).map(|n| format!("Buffers of {}.", printable(n, 200)));
-    let all = noise.chain(buffers).chain(skipped).chain(more).chain(contradictions);
-    all.map(|text| paragraph("", &text, style.width)).collect()
+    noise.chain(buffers).chain(skipped).chain(more).chain(contradictions).collect()
 }
 
 /// The smallest difference that would have been seen.

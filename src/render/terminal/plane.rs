@@ -29,13 +29,44 @@ const STEPS: [(f64, char, u8); 8] = [
 ];
 
 /// What one map shows.
-type Key = (PathName, u64, Option<Allocator>);
+pub type Key = (PathName, u64, Option<Allocator>);
 
 /// Nanoseconds of one copy by (dst, src).
 type Times = BTreeMap<(u16, u16), f64>;
 
 /// The maps of every path, length and allocator that was swept over both sides.
 pub fn maps(report: &Report, path: PathName, style: Style) -> Vec<String> {
+    planes(report, path).iter().map(|plane| text(report, plane, style)).collect()
+}
+
+/// The steps of slowdown, by the factor each begins with.
+pub fn steps() -> [f64; 8] {
+    STEPS.map(|(from, ..)| from)
+}
+
+/// What a sweep over both sides found.
+pub struct Plane {
+    pub key: Key,
+    /// The destinations swept, in order.
+    pub dst: Vec<u16>,
+    /// The sources.
+    pub src: Vec<u16>,
+    times: Times,
+    clean: [f64; 2],
+}
+
+impl Plane {
+    /// The slowest of some destinations and sources: how many times slower than unaffected copies.
+    pub fn slowest(&self, dst: &[u16], src: &[u16]) -> Option<f64> {
+        let places = dst.iter().flat_map(|d| src.iter().map(move |s| (*d, *s)));
+        let factors =
+            places.filter_map(|at| Some(self.times.get(&at)? / self.clean[usize::from(is_aligned(at.0))]));
+        factors.reduce(f64::max)
+    }
+}
+
+/// The planes of a path, one a length and allocator.
+pub fn planes(report: &Report, path: PathName) -> Vec<Plane> {
     let mut by_key: BTreeMap<Key, BTreeMap<(u16, u16), Vec<f64>>> = BTreeMap::new();
     for cell in report.cells.iter().filter(|c| c.path == path) {
         let (Some(dst), Some(src)) = (cell.dst, cell.src) else { continue };
@@ -54,7 +85,9 @@ pub fn maps(report: &Report, path: PathName, style: Style) -> Vec<String> {
     };
     let map = |(key, places): (Key, BTreeMap<_, Vec<f64>>)| {
         let times: Times = places.into_iter().filter_map(|(at, ns)| Some((at, typical(ns)?))).collect();
-        of_plane(report, key, &times, style)
+        let [dst, src] = sides(&times)?;
+        let clean = clean(&times);
+        Some(Plane { key, dst, src, times, clean })
     };
     by_key.into_iter().filter_map(map).collect()
 }
@@ -75,28 +108,23 @@ fn sides(times: &Times) -> Option<[Vec<u16>; 2]> {
     is_plane.then(|| [dst, src].map(|side| side.into_iter().collect()))
 }
 
-fn of_plane(report: &Report, key: Key, times: &Times, style: Style) -> Option<String> {
-    let [dst, src] = sides(times)?;
-    let clean = clean(times);
+fn text(report: &Report, plane: &Plane, style: Style) -> String {
     let most = COLUMNS.min(style.width.saturating_sub(LABEL)).max(EVERY);
-    let (rows, columns) = (bins(&dst, ROWS), bins(&src, most));
-    let slowest = |row: &[u16], column: &[u16]| {
-        let places = row.iter().flat_map(|d| column.iter().map(move |s| (*d, *s)));
-        let factors = places.filter_map(|at| Some(times.get(&at)? / clean[usize::from(is_aligned(at.0))]));
-        factors.fold(None, |most: Option<f64>, f| Some(most.map_or(f, |m| m.max(f))))
-    };
-    let mut text = title(key, style);
+    let (rows, columns) = (bins(&plane.dst, ROWS), bins(&plane.src, most));
+    let mut text = title(plane.key);
+    text = paragraph("", &text, style.width);
+    text = if style.colour { paint(text.trim_end(), Paint::Bold) } else { text.trim_end().into() } + "\n";
     text += &axis_labels(&columns);
     for row in &rows {
-        let signs = columns.iter().map(|column| sign(slowest(row, column), style));
+        let signs = columns.iter().map(|column| sign(plane.slowest(row, column), style));
         let line = format!("{} {}", offset(row[0]), signs.collect::<String>());
         text += line.trim_end();
         text.push('\n');
     }
     text.push('\n');
-    text += &paragraph("", &legend(&dst, &src, &rows, &columns), style.width);
-    text += &axis(report, key, style);
-    Some(text)
+    text += &paragraph("", &legend(&plane.dst, &plane.src, &rows, &columns), style.width);
+    text.extend(axis(report, plane.key).map(|told| paragraph("", told, style.width)));
+    text
 }
 
 fn is_aligned(dst: u16) -> bool {
@@ -116,16 +144,14 @@ fn clean(times: &Times) -> [f64; 2] {
 }
 
 /// Neighbouring offsets together, so that at most so many groups are left.
-fn bins(offsets: &[u16], most: usize) -> Vec<&[u16]> {
+pub fn bins(offsets: &[u16], most: usize) -> Vec<&[u16]> {
     offsets.chunks(offsets.len().div_ceil(most).max(1)).collect()
 }
 
-fn title((path, len, allocator): Key, style: Style) -> String {
+/// What a map shows.
+pub fn title((path, len, allocator): Key) -> String {
     let owner = allocator.map(|a| format!(" with {a}")).unwrap_or_default();
-    let text = format!("{path}{owner}, {}: slowdown by dst (down) and src (across)", bytes(len));
-    let text = paragraph("", &text, style.width);
-    let text = if style.colour { paint(text.trim_end(), Paint::Bold) } else { text.trim_end().into() };
-    text + "\n"
+    format!("{path}{owner}, {}: slowdown by dst (down) and src (across)", bytes(len))
 }
 
 fn axis_labels(columns: &[&[u16]]) -> String {
@@ -160,16 +186,14 @@ fn legend(dst: &[u16], src: &[u16], rows: &[&[u16]], columns: &[&[u16]]) -> Stri
 }
 
 /// What the map shows to depend on what.
-fn axis(report: &Report, (path, len, allocator): Key, style: Style) -> String {
+pub fn axis(report: &Report, (path, len, allocator): Key) -> Option<&'static str> {
     let verdict =
         report.verdict.paths.iter().find(|v| (v.path, v.len, v.allocator) == (path, len, allocator));
     let axis = verdict.and_then(|v| v.bands.iter().max_by(|a, b| a.slowdown.total_cmp(&b.slowdown))?.axis);
-    let text = match axis {
-        Some(Axis::Distance) => "What is slow lies on diagonals: the distance alone decides.",
-        Some(Axis::Dst) => "What is slow fills rows: the destination alone decides.",
-        Some(Axis::Src) => "What is slow fills columns: the source alone decides.",
-        Some(Axis::Mixed) => "Neither rows, columns nor diagonals hold all that is slow.",
-        None => return String::new(),
-    };
-    paragraph("", text, style.width)
+    Some(match axis? {
+        Axis::Distance => "What is slow lies on diagonals: the distance alone decides.",
+        Axis::Dst => "What is slow fills rows: the destination alone decides.",
+        Axis::Src => "What is slow fills columns: the source alone decides.",
+        Axis::Mixed => "Neither rows, columns nor diagonals hold all that is slow.",
+    })
 }

@@ -16,20 +16,19 @@ const MISALIGNED: f64 = 1.05;
 /// The verdict's paragraphs.
 pub fn verdict(report: &Report, style: Style) -> String {
     let mut text = headline(report, style);
-    let mut tell = |sentence: Option<String>| {
-        text.extend(sentence.map(|s| paragraph("", &s, style.width)));
-    };
-    tell(interrupted(report));
-    tell(reasons(report));
-    tell(Some(this_cpu(report)));
-    if has_many_paths(report) {
-        tell(mild_of_many(report));
-    } else {
-        paths(report).into_iter().for_each(|path| tell(mild(report, path)));
-    }
-    tell(misalignment(report));
-    tell(page_crossing(report));
+    text.extend(details(report).iter().map(|sentence| paragraph("", sentence, style.width)));
     text
+}
+
+/// What follows the headline, a paragraph each.
+pub fn details(report: &Report) -> Vec<String> {
+    let mild: Vec<Option<String>> = match has_many_paths(report) {
+        true => vec![mild_of_many(report)],
+        false => paths(report).into_iter().map(|path| mild(report, path)).collect(),
+    };
+    let before = [interrupted(report), reasons(report), Some(this_cpu(report))];
+    let after = [misalignment(report), page_crossing(report)];
+    before.into_iter().chain(mild).chain(after).flatten().collect()
 }
 
 /// A sentence where nothing but lengths was searched for.
@@ -73,23 +72,13 @@ fn on_many(report: &Report) -> Vec<String> {
     slow.chain(rest).collect()
 }
 
-/// The state, loud, then what was found on each path.
+/// The state, loud, and after it a sentence of what was found.
 fn headline(report: &Report, style: Style) -> String {
     let state = report.verdict.state;
     let word = state.word().to_uppercase();
     let simulated = report.host.simulated.model();
     let simulated = simulated.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
-    let found: Vec<String> = if has_many_paths(report) {
-        on_many(report)
-    } else {
-        // the state's own paths first
-        let mut all: Vec<PathName> = paths(report).into_iter().collect();
-        all.sort_by_key(|path| std::cmp::Reverse(state_of(report, *path)));
-        let told = all.into_iter().flat_map(|path| on_path(report, path)).chain(lengths_alone(report));
-        told.enumerate().map(|(at, text)| if at == 0 { text } else { sentence(&text) }).collect()
-    };
-    let found = if found.is_empty() { "no copy path was judged.".into() } else { found.join(" ") };
-    let text = paragraph("", &format!("{word}{simulated}: {found}"), style.width);
+    let text = paragraph("", &format!("{word}{simulated}: {}", findings(report)), style.width);
     let colour = match state {
         State::Affected => Paint::Red,
         State::Inconclusive => Paint::Yellow,
@@ -99,6 +88,31 @@ fn headline(report: &Report, style: Style) -> String {
         Some(rest) if style.colour => paint(&word, colour) + rest,
         _ => text,
     }
+}
+
+/// What was found, where it stands alone.
+pub fn as_sentence(report: &Report) -> String {
+    capitalised(findings(report))
+}
+
+/// With a capital letter, unless a path's name comes first.
+fn capitalised(text: String) -> String {
+    let first = text.split([' ', ',']).next().unwrap_or_default();
+    if first.parse::<PathName>().is_ok() { text } else { sentence(&text) }
+}
+
+/// What was found on each path, in sentences.
+pub fn findings(report: &Report) -> String {
+    let found: Vec<String> = if has_many_paths(report) {
+        on_many(report)
+    } else {
+        // the state's own paths first
+        let mut all: Vec<PathName> = paths(report).into_iter().collect();
+        all.sort_by_key(|path| std::cmp::Reverse(state_of(report, *path)));
+        let told = all.into_iter().flat_map(|path| on_path(report, path)).chain(lengths_alone(report));
+        told.enumerate().map(|(at, text)| if at == 0 { text } else { capitalised(text) }).collect()
+    };
+    if found.is_empty() { "no copy path was judged.".into() } else { found.join(" ") }
 }
 
 /// What is to be said of one path: a sentence a deep band, or that there is none.

@@ -42,7 +42,7 @@ pub struct Model {
 }
 
 /// The models by name, with a line on where each comes from.
-pub const MODELS: [(&str, &str); 10] = [
+pub const MODELS: [(&str, &str); 12] = [
     ("zen3", "published, not measured by us: apache/opendal#3665, one band 0x991..0x00f by distance at 2.8x"),
     (
         "zen4",
@@ -55,6 +55,8 @@ pub const MODELS: [(&str, &str); 10] = [
     ("zen4-masked", "zen4 whose hypervisor masks ERMS and FSRM; kernel and libc run rep movsb all the same"),
     ("zen4-fixed-glibc", "zen4 with a glibc that never runs rep movsb on AMD"),
     ("zen4-short", "invented: rep movsb 2.5x slower at 4 KiB and below only"),
+    ("zen4-half", "invented: zen4 after an update that left half of its deep band, 0x001..0x007"),
+    ("zen4-mended", "invented: zen4 after an update that removed its deep band"),
     ("zen3-contradiction", "published for Zen 3: distance 0 slow for read, not for rep movsb"),
 ];
 
@@ -73,6 +75,8 @@ impl Model {
             "clean" => Cost::clean(),
             "zen4-cleared" | "zen4-masked" | "zen4-fixed-glibc" => Cost::zen4(),
             "zen4-short" => Cost::short(),
+            "zen4-half" => Cost::zen4_to(0x007),
+            "zen4-mended" => Cost::zen4_to(0),
             "zen3-contradiction" => Cost::banded(0x001, 0x00f),
             _ => return None,
         };
@@ -101,7 +105,7 @@ impl Model {
         let cost = self.by_path.get(&path).unwrap_or(&self.cost).clone();
         match path {
             PathName::RepMovsb | PathName::Memcpy | PathName::Mmap => cost.without_call(),
-            PathName::RepMovsq if cost.slow == Slow::Zen4 => Cost::movsq().without_call(),
+            PathName::RepMovsq if matches!(cost.slow, Slow::Zen4 { .. }) => Cost::movsq().without_call(),
             PathName::RepMovsq => cost.without_call(),
             PathName::MovUnrolled | PathName::Avx2 | PathName::Avx512 | PathName::NonTemporal => {
                 cost.without_band().without_call()

@@ -84,7 +84,9 @@ pub fn caveats(before: &[Report], after: &[Report], affected_at: f64) -> Vec<Str
     {
         caveats.push(format!("the files read differ in size, {} and {}", length(a), length(b)));
     }
-    if all().next().is_some_and(Report::is_simulated) {
+    if all().any(|r| r.host.cpu.family == 0) {
+        caveats.push("a recording names no CPU: that both sides are of one is taken on trust".into());
+    } else if all().next().is_some_and(Report::is_simulated) {
         caveats.push("simulated: nothing here was measured on a machine".into());
     } else {
         caveats.push("reports hold no serial numbers: that both are of one machine is taken on trust".into());

@@ -11,12 +11,9 @@ pub fn trend(reports: &[Report]) -> Result<Trend, NotComparable> {
     let mut ordered: Vec<&Report> = reports.iter().collect();
     // all are RFC 3339 in UTC, which sorts as text
     ordered.sort_by(|a, b| a.recorded_at.cmp(&b.recorded_at));
-    let [Some(first), Some(last)] = [ordered.first(), ordered.last()] else {
+    let [first, .., last] = ordered.as_slice() else {
         return Err(NotComparable("a trend needs at least two reports".into()));
     };
-    if ordered.len() < 2 {
-        return Err(NotComparable("a trend needs at least two reports".into()));
-    }
     let one = |report: &Report| vec![report.clone()];
     let overall = compare(&one(first), &one(last))?;
     let mut points = Vec::new();

@@ -9,10 +9,11 @@ use super::number::{bytes, on_circle, span, times_briefly};
 use super::terminal::Style;
 use super::text::{Paint, listed, paint, paragraph};
 use crate::report::{
-    Bearing, Change, ComparedBand, ComparedGroup, ComparedSide, Comparison, Difference, Trend, TrendPoint,
-    printable,
+    Bearing, Change, ComparedBand, ComparedGroup, ComparedReport, ComparedSide, Comparison, Difference,
+    PathName, Trend, TrendPoint, printable,
 };
 use sentence::sentence;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Characters of a text from a report that are shown.
 const LONGEST: usize = 600;
@@ -102,12 +103,28 @@ fn table(comparison: &Comparison, style: Style) -> String {
         text += &row(["path", "length", "side", "deep band", "slowdown", "ns/KiB"]);
     }
     text.extend(groups.iter().map(|g| rows(g)));
-    let rest: Vec<String> =
-        comparison.groups.iter().filter(|g| g.change == Change::Unaffected).map(named).collect();
+    let rest = unaffected(&comparison.groups);
     if !rest.is_empty() {
-        text += &paragraph("", &format!("Unaffected before and after: {}.", rest.join("; ")), style.width);
+        text += &paragraph("", &format!("Unaffected before and after: {rest}."), style.width);
     }
     text
+}
+
+/// `read at 128 B and 512 B (glibc, jemalloc)`.
+fn unaffected(groups: &[ComparedGroup]) -> String {
+    let mut allocators: BTreeMap<(PathName, u64), Vec<&str>> = BTreeMap::new();
+    for group in groups.iter().filter(|g| g.change == Change::Unaffected) {
+        let name = group.allocator.map_or("no allocator", |a| a.word());
+        allocators.entry((group.path, group.len)).or_default().push(name);
+    }
+    let mut lengths: BTreeMap<(PathName, Vec<&str>), Vec<String>> = BTreeMap::new();
+    for ((path, len), names) in allocators {
+        lengths.entry((path, names)).or_default().push(bytes(len));
+    }
+    let told = lengths
+        .iter()
+        .map(|((path, names), lens)| format!("{path} at {} ({})", listed(lens), names.join(", ")));
+    told.collect::<Vec<_>>().join("; ")
 }
 
 /// `Before  affected, 2026-11-30 10:00, fsprobe 0.1.0`.
@@ -118,19 +135,25 @@ fn sides(comparison: &Comparison, style: Style) -> String {
 }
 
 fn side_in_words(side: &ComparedSide) -> String {
-    let report = |r: &crate::report::ComparedReport| {
-        let cut = if r.complete { "" } else { ", cut short" };
-        let again = r.rejudged.as_ref().map(|w| format!(" ({})", printable(w, LONGEST))).unwrap_or_default();
-        format!("{} by fsprobe {}{cut}{again}", when(&r.recorded_at), printable(&r.tool_version, 20))
+    let remark = |r: &ComparedReport| {
+        let cut = (!r.complete).then(|| "cut short".to_owned());
+        let remarks: Vec<String> =
+            cut.into_iter().chain(r.rejudged.as_ref().map(|w| printable(w, LONGEST))).collect();
+        (!remarks.is_empty()).then(|| format!(" ({})", remarks.join("; "))).unwrap_or_default()
     };
-    let reports: Vec<String> = side.reports.iter().map(report).collect();
-    format!("{}: {}", side.state, reports.join("; "))
-}
-
-/// `read with glibc at 64 KiB`.
-fn named(group: &ComparedGroup) -> String {
-    let allocator = group.allocator.map(|a| format!(" with {a}")).unwrap_or_default();
-    format!("{}{allocator} at {}", group.path, bytes(group.len))
+    let report = |r: &ComparedReport| {
+        format!("{} by fsprobe {}{}", when(&r.recorded_at), printable(&r.tool_version, 20), remark(r))
+    };
+    match side.reports.as_slice() {
+        [one] => format!("{}: {}", side.state, report(one)),
+        several => {
+            let noted: Vec<String> = several.iter().filter(|r| !remark(r).is_empty()).map(report).collect();
+            let times: BTreeSet<String> = several.iter().map(|r| when(&r.recorded_at)).collect();
+            let [first, last] = [times.first(), times.last()].map(|t| t.map_or("", String::as_str));
+            let noted = if noted.is_empty() { String::new() } else { format!("; {}", noted.join("; ")) };
+            format!("{}: {} reports from {first} to {last}{noted}", side.state, several.len())
+        }
+    }
 }
 
 fn rows(group: &ComparedGroup) -> String {

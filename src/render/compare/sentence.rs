@@ -64,7 +64,11 @@ fn was(groups: &[&ComparedGroup]) -> String {
     let Some(group) = example(groups) else { return String::new() };
     let bands = |bands: &[ComparedBand]| match bands {
         [] => "no deep band".to_owned(),
-        bands => listed(&bands.iter().map(told).collect::<Vec<_>>()),
+        [one] => told(one),
+        bands => {
+            let deepest = bands.iter().max_by(|a, b| a.slowdown.total_cmp(&b.slowdown));
+            format!("{} and {} more", deepest.map(told).unwrap_or_default(), bands.len() - 1)
+        }
     };
     format!(
         "At {}: {} before; {} after",

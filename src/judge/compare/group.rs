@@ -53,7 +53,7 @@ fn decide(key: Key, before: &Side<'_>, after: &Side<'_>, spread: f64) -> (Change
     for scan in [Scan::Dst, Scan::Src] {
         seen.look(&Map::of(before, key, scan), &Map::of(after, key, scan), spread);
     }
-    seen.answer(states[1])
+    seen.answer(states)
 }
 
 /// How many offsets went which way.
@@ -102,7 +102,7 @@ impl Seen {
             &mut self.weaker
         } else if after.deep && ratios.iter().all(|r| r[0] > 1.0 / HALF) {
             &mut self.stronger
-        } else if ratios.iter().any(|r| r[0] <= 1.0 && r[1] >= 1.0) {
+        } else if ratios.iter().any(|r| r[1] >= 1.0) {
             &mut self.same
         } else {
             &mut self.unsure
@@ -110,7 +110,7 @@ impl Seen {
         *count += 1;
     }
 
-    fn answer(&self, after: State) -> (Change, Option<String>) {
+    fn answer(&self, [before, after]: [State; 2]) -> (Change, Option<String>) {
         let unsure = |reason: &str| (Change::CannotTell, Some(reason.to_owned()));
         if let Some(side) = self.blind {
             return match side {
@@ -128,9 +128,14 @@ impl Seen {
             State::Clean => {
                 (Change::Fixed, (self.weaker > 0).then(|| "a mild band is left in its place".to_owned()))
             }
+            _ if before == State::Clean => {
+                unsure("the band was milder before, by no more than runs of one machine differ")
+            }
             _ if self.gone + self.weaker > 0 => (Change::PartlyFixed, None),
             _ if self.same > 0 => (Change::NotFixed, None),
-            _ => unsure("the band changed, by more than runs of one machine differ and perhaps not by half"),
+            _ => {
+                unsure("the band is weaker by more than runs of one machine differ, and perhaps not by half")
+            }
         }
     }
 }

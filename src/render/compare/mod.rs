@@ -182,17 +182,17 @@ fn rows(group: &ComparedGroup) -> String {
 fn row([path, length, side, band, slowdown, penalty]: [&str; 6]) -> String {
     // the change on the second line takes the place of the length as well
     let left = if length.is_empty() { format!("{path:<24}") } else { format!("{path:<16}{length:>8}") };
-    format!("{left}  {side:<7} {band:<12} {slowdown:<17} {penalty}").trim_end().to_owned() + "\n"
+    format!("{left}  {side:<7} {band:<12} {slowdown:<15} {penalty}").trim_end().to_owned() + "\n"
 }
 
 fn band_cells(side: &str, band: &ComparedBand) -> [String; 4] {
-    let [slow_low, slow_high] = band.slowdown_interval.map(times_briefly);
+    let [slow_low, slow_high] = band.slowdown_interval.map(|s| times_briefly(s).replace('x', ""));
     let [low, high] = band.penalty_interval;
     [
         side.into(),
         place(band),
         format!("{} ({slow_low}-{slow_high})", times_briefly(band.slowdown)),
-        format!("{:+.0} ({low:.0} to {high:.0})", band.penalty_ns_per_kib),
+        format!("{:+.0} ({low:.0}-{high:.0})", band.penalty_ns_per_kib),
     ]
 }
 

@@ -31,6 +31,8 @@ pub enum Verb {
     Sweep(Box<SweepArgs>),
     /// Diagnose: what this machine is, and what of it decides the copy paths
     Cpu(CpuArgs),
+    /// Report: did it change between two reports, and what may be credited?
+    Compare(CompareArgs),
 }
 
 /// Options of `fsprobe check`.
@@ -61,7 +63,7 @@ pub struct CheckArgs {
     #[arg(long, allow_negative_numbers = true, value_name = "FACTOR", default_value = "2.0", value_parser = factor)]
     pub affected_at: f64,
     /// Check a model instead of this machine: zen3, zen4, zen5, intel, clean, zen4-cleared, zen4-masked,
-    /// zen4-fixed-glibc, zen4-short or zen3-contradiction, each also with +noisy
+    /// zen4-fixed-glibc, zen4-short, zen4-half, zen4-mended or zen3-contradiction, each also with +noisy
     #[arg(long, value_name = "MODEL")]
     pub simulate: Option<String>,
     /// Write JSON to stdout instead of text
@@ -89,6 +91,49 @@ pub struct CpuArgs {
     /// lines `CPUID 00000007: 00000000-219C97A9-0040068C-00000010`; `-` is stdin
     #[arg(long, value_name = "FILE")]
     pub dump: Option<PathBuf>,
+}
+
+/// What `compare` writes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// Text of 80 columns, for people
+    Terminal,
+    /// Markdown, for a forge
+    Markdown,
+    /// The comparison as data
+    Json,
+}
+
+/// Options of `fsprobe compare`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 the later report is clean, 1 it is affected, 3 cannot tell, 2 not comparable, or a usage or\n\
+        run-time error. 2 and 3 win over 0 and 1.\n\n\
+        Both sides are judged again by this fsprobe's rules; deep bands alone decide.\n\n\
+        Examples:\n  \
+        fsprobe compare before.json after.json                     did the update fix it?\n  \
+        fsprobe compare --before b1 b2 b3 --after a1 a2 a3         several runs a side measure the spread between runs\n  \
+        fsprobe compare --trend jan.json feb.json mar.json         one line a report, in the order of time"
+)]
+pub struct CompareArgs {
+    /// The earlier report and the later one; with --trend two or more in any order
+    #[arg(value_name = "REPORT")]
+    pub reports: Vec<PathBuf>,
+    /// Reports of the earlier side
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "trend")]
+    pub before: Vec<PathBuf>,
+    /// Reports of the later side
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "trend")]
+    pub after: Vec<PathBuf>,
+    /// Each report against the one before it, in the order of time
+    #[arg(long)]
+    pub trend: bool,
+    /// Write JSON to stdout, as --format json does
+    #[arg(long)]
+    pub json: bool,
+    /// What to write to stdout
+    #[arg(long, value_enum, default_value = "terminal", conflicts_with = "json")]
+    pub format: CompareFormat,
 }
 
 /// How pages back the buffers.

@@ -43,7 +43,7 @@ pub struct Model {
 }
 
 /// The models by name, with a line on where each comes from.
-pub const MODELS: [(&str, &str); 10] = [
+pub const MODELS: [(&str, &str); 12] = [
     ("zen3", "published, not measured by us: apache/opendal#3665, one band 0x991..0x00f by distance at 2.8x"),
     (
         "zen4",
@@ -56,6 +56,8 @@ pub const MODELS: [(&str, &str); 10] = [
     ("zen4-masked", "zen4 whose hypervisor masks ERMS and FSRM; kernel and libc run rep movsb all the same"),
     ("zen4-fixed-glibc", "zen4 with a glibc that never runs rep movsb on AMD"),
     ("zen4-short", "invented: rep movsb 2.5x slower at 4 KiB and below only"),
+    ("zen4-half", "invented: zen4 after an update that left half of its deep band, 0x001..0x007"),
+    ("zen4-mended", "invented: zen4 after an update that removed its deep band"),
     ("zen3-contradiction", "published for Zen 3: distance 0 slow for read, not for rep movsb"),
 ];
 
@@ -74,6 +76,8 @@ impl Model {
             "clean" => Cost::clean(),
             "zen4-cleared" | "zen4-masked" | "zen4-fixed-glibc" => Cost::zen4(),
             "zen4-short" => Cost::short(),
+            "zen4-half" => Cost::zen4_to(0x007),
+            "zen4-mended" => Cost::zen4_to(0),
             "zen3-contradiction" => Cost::banded(0x001, 0x00f),
             _ => return None,
         };
@@ -114,7 +118,7 @@ impl Model {
                 }
                 None => cost.without_call(),
             },
-            PathName::RepMovsq if cost.slow == Slow::Zen4 => Cost::movsq().without_call(),
+            PathName::RepMovsq if matches!(cost.slow, Slow::Zen4 { .. }) => Cost::movsq().without_call(),
             PathName::RepMovsq => cost.without_call(),
             PathName::MovUnrolled => cost.unrolled(),
             PathName::Avx2 | PathName::Avx512 | PathName::NonTemporal => cost.without_band().without_call(),

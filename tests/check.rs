@@ -39,7 +39,7 @@ const MOVSB: [(u16, u16, Option<Axis>); 1] = [(0x001, 0x00f, Some(Axis::Distance
 /// The state that each model's check has to give.
 fn expected(model: &str) -> State {
     match model {
-        "zen5" | "intel" | "clean" => State::Clean,
+        "zen5" | "intel" | "clean" | "zen4-mended" => State::Clean,
         _ => State::Affected,
     }
 }

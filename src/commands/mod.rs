@@ -4,6 +4,7 @@
 //! an [`Outcome`], which main turns into the exit code.
 
 pub mod check;
+pub mod compare;
 pub mod cpu;
 mod destination;
 pub mod sweep;
@@ -58,6 +59,7 @@ impl Failure {
 pub fn run(verb: Verb) -> Result<Outcome, Failure> {
     match verb {
         Verb::Check(args) => check::run(&args),
+        Verb::Compare(args) => compare::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
     }

@@ -6,6 +6,7 @@
 mod axis;
 mod causes;
 pub mod colours;
+pub mod compare;
 mod decide;
 mod edges;
 mod noise;

@@ -5,6 +5,7 @@
 
 pub mod check;
 mod colours;
+pub mod compare;
 pub mod cpu;
 pub mod evidence;
 pub mod html;

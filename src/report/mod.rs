@@ -7,6 +7,7 @@
 
 mod cell;
 mod colours;
+mod comparison;
 mod file;
 mod host;
 mod options;
@@ -19,6 +20,10 @@ mod words;
 
 pub use cell::{Cell, CellSpec, Control, Floor, Noise, Placement, RoundPages, Run, Skipped};
 pub use colours::{Colours, Level, Pair, Prediction, Profile, Proof};
+pub use comparison::{
+    Bearing, Change, ComparedBand, ComparedGroup, ComparedReport, ComparedSide, Comparison, Credit,
+    Difference, GroupSide, Spread, Trend, TrendPoint,
+};
 pub use file::{LoadError, SaveError, load, parse, save, to_json};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};

@@ -26,14 +26,15 @@ pub struct Pages {
 impl Model {
     /// A pool of the machine's pages; the same seed gives the same times.
     pub fn pages(&self, seed: u64) -> Pages {
-        let colours = if self.cost.slow == Slow::Zen4 { ZEN4_COLOURS } else { 0 };
+        let colours = if matches!(self.cost.slow, Slow::Zen4 { .. }) { ZEN4_COLOURS } else { 0 };
         self.pages_of(colours, seed)
     }
 
     /// A pool of pages in so many colours, with Zen 4's times between those of one; 0: none, and the
     /// model's own times.
     pub fn pages_of(&self, colours: u64, seed: u64) -> Pages {
-        let slow = if self.cost.slow == Slow::Zen4 { Slow::Nowhere } else { self.cost.slow.clone() };
+        let slow =
+            if matches!(self.cost.slow, Slow::Zen4 { .. }) { Slow::Nowhere } else { self.cost.slow.clone() };
         let cost =
             Cost { call_ns: 0.0, cached_ns_per_kib: L1_NS_PER_KIB, misaligned: false, slow, ..self.cost };
         let noise = Noise::new(self.noisy, Xoshiro256PlusPlus::seed_from_u64(seed));

@@ -53,7 +53,10 @@ pub enum Slow {
         slowdown: f64,
     },
     /// Zen 4: a penalty per KiB at distance 0x001..0x00f, milder levels beyond, some by page colour.
-    Zen4,
+    Zen4 {
+        /// The last distance of the deep band; below 0x00f on a machine that an update mended, 0 for no band.
+        deep_to: u16,
+    },
     /// Zen 5: a fixed number of nanoseconds a copy at distance 1..63.
     Zen5 {
         /// Extra nanoseconds of one copy.
@@ -80,7 +83,12 @@ impl Cost {
 
     /// As measured by this project.
     pub fn zen4() -> Cost {
-        Cost { slow: Slow::Zen4, ..Cost::clean() }
+        Cost::zen4_to(0x00f)
+    }
+
+    /// The same with its deep band at distance 0x001 to this one.
+    pub fn zen4_to(deep_to: u16) -> Cost {
+        Cost { slow: Slow::Zen4 { deep_to }, ..Cost::clean() }
     }
 
     /// As published in apache/opendal#3665.
@@ -169,7 +177,11 @@ impl Cost {
                 let inside = offset.wrapping_sub(first) % PAGE <= width;
                 if inside { base * slowdown } else { base }
             }
-            Slow::Zen4 => base + zen4_penalty(gap, len) * kib + coloured(gap, to, from, len, frames),
+            Slow::Zen4 { deep_to } => {
+                let mended = gap <= 0x00f && gap > deep_to;
+                let deep = if mended { 0.0 } else { zen4_penalty(gap, len) * kib };
+                base + deep + coloured(gap, to, from, len, frames)
+            }
             Slow::Zen5 { extra_ns } => base + if (1..=63).contains(&gap) { extra_ns } else { 0.0 },
             Slow::Movsq if (0x001..=0x01f).contains(&gap) => base + movsq_penalty(len) * kib,
             Slow::Movsq => base,

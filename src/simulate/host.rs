@@ -104,7 +104,7 @@ fn identity(model: &str) -> Identity {
         "zen3" | "zen3-contradiction" => {
             ("AuthenticAMD", "AMD Ryzen 9 5950X", 0x00a2_0f10, "Zen 3", true, 512 << 10, 32 << 20)
         }
-        "zen4" | "zen4-cleared" | "zen4-masked" | "zen4-fixed-glibc" | "zen4-short" => {
+        name if name == "zen4" || name.starts_with("zen4-") => {
             ("AuthenticAMD", "AMD EPYC 9004 series", 0x00a1_0f11, "Zen 4", true, 1 << 20, 32 << 20)
         }
         "zen5" => ("AuthenticAMD", "AMD Ryzen 9 9950X", 0x00b4_0f40, "Zen 5", true, 1 << 20, 32 << 20),

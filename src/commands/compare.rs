@@ -1,0 +1,140 @@
+//! `fsprobe compare`: did it change between reports, and what may be credited?
+
+use super::{Failure, Outcome, print};
+use crate::cli::{CompareArgs, CompareFormat};
+use crate::judge::compare::{compare, trend};
+use crate::render::compare as render;
+use crate::render::terminal::Style;
+use crate::report::{Change, Comparison, Host, Report, Schema, State, Tool, Trend, load};
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Runs the verb.
+///
+/// # Errors
+/// Where a report cannot be loaded, reports are not comparable, or output cannot be written.
+pub fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
+    let started = Instant::now();
+    let recorded_at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    if args.trend {
+        let reports = loaded(&args.reports)?;
+        let found = trend(&reports).map_err(Failure::line)?;
+        let last = reports.iter().max_by(|a, b| a.recorded_at.cmp(&b.recorded_at));
+        let Some(last) = last else { return Err(Failure::line("--trend needs reports")) };
+        show(args, Found::Trend(&found), &last.host, started, recorded_at)?;
+        return Ok(outcome(&found.overall));
+    }
+    let (before, after) = sides(args)?;
+    let [before, after] = [loaded(&before)?, loaded(&after)?];
+    let found = compare(&before, &after).map_err(Failure::line)?;
+    show(args, Found::Pair(&found), &after[after.len() - 1].host, started, recorded_at)?;
+    Ok(outcome(&found))
+}
+
+/// The files of both sides, by position or by option.
+fn sides(args: &CompareArgs) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
+    match (args.reports.as_slice(), args.before.is_empty(), args.after.is_empty()) {
+        ([before, after], true, true) => Ok((vec![before.clone()], vec![after.clone()])),
+        ([], false, false) => Ok((args.before.clone(), args.after.clone())),
+        ([], true, true) | ([_], true, true) => {
+            Err(Failure::line("compare needs two reports: fsprobe compare BEFORE AFTER"))
+        }
+        (_, true, true) => Err(Failure::line(
+            "compare takes two reports; several a side go with --before and --after, several in a row with --trend",
+        )),
+        _ => Err(Failure::line("name the reports of both sides with --before and --after, and no others")),
+    }
+}
+
+fn loaded(files: &[PathBuf]) -> Result<Vec<Report>, Failure> {
+    files.iter().map(|file| load(file).map_err(Failure::line)).collect()
+}
+
+/// The exit code: that it cannot be told wins over the later side's state.
+fn outcome(comparison: &Comparison) -> Outcome {
+    match comparison.after.state {
+        _ if comparison.change == Change::CannotTell => Outcome::Inconclusive,
+        State::Clean => Outcome::Done,
+        State::Affected => Outcome::Affected,
+        State::Inconclusive => Outcome::Inconclusive,
+    }
+}
+
+/// What was found, in the form that was asked for.
+enum Found<'a> {
+    Pair(&'a Comparison),
+    Trend(&'a Trend),
+}
+
+fn show(
+    args: &CompareArgs,
+    found: Found<'_>,
+    host: &Host,
+    started: Instant,
+    recorded_at: String,
+) -> Result<(), Failure> {
+    let format = if args.json { CompareFormat::Json } else { args.format };
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let style = Style { colour, width: 80 };
+    let text = match (format, &found) {
+        (CompareFormat::Terminal, Found::Pair(found)) => render::text(found, style),
+        (CompareFormat::Terminal, Found::Trend(found)) => render::trend(found, style),
+        (CompareFormat::Markdown, Found::Pair(found)) => render::markdown(found),
+        (CompareFormat::Markdown, Found::Trend(found)) => render::trend_markdown(found),
+        (CompareFormat::Json, found) => {
+            let document = Document {
+                schema: Schema::of_verb("compare"),
+                tool: Tool::this(),
+                recorded_at,
+                run: Run {
+                    command: "compare",
+                    options: Options { trend: args.trend },
+                    duration_s: started.elapsed().as_secs_f64(),
+                },
+                host,
+                compare: match found {
+                    Found::Pair(comparison) => Compared { comparison, trend: None },
+                    Found::Trend(trend) => {
+                        Compared { comparison: &trend.overall, trend: Some(&trend.points) }
+                    }
+                },
+            };
+            serde_json::to_string_pretty(&document).map_err(Failure::line)? + "\n"
+        }
+    };
+    print(&text)
+}
+
+/// The JSON of `fsprobe compare`, schema `fsprobe-compare`; the host is that of the latest report.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: Schema,
+    tool: Tool,
+    recorded_at: String,
+    run: Run,
+    host: &'a Host,
+    compare: Compared<'a>,
+}
+
+#[derive(Serialize)]
+struct Run {
+    command: &'static str,
+    options: Options,
+    duration_s: f64,
+}
+
+#[derive(Serialize)]
+struct Options {
+    trend: bool,
+}
+
+#[derive(Serialize)]
+struct Compared<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    /// One entry a report, with `--trend`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trend: Option<&'a [crate::report::TrendPoint]>,
+}

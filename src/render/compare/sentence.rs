@@ -1,0 +1,89 @@
+//! The answer in a sentence or two.
+
+use super::super::number::{bytes, on_circle, span, times};
+use super::super::text::listed;
+use super::{LONGEST, axis};
+use crate::report::{Change, ComparedBand, ComparedGroup, Comparison, State, printable};
+use std::collections::BTreeSet;
+
+/// The sentence after the word, without a model's name.
+pub fn sentence(comparison: &Comparison) -> String {
+    let of = |changes: &[Change]| -> Vec<&ComparedGroup> {
+        comparison.groups.iter().filter(|g| changes.contains(&g.change)).collect()
+    };
+    match comparison.change {
+        Change::Unaffected => "no deep band before, and none after.".into(),
+        Change::Fixed => {
+            let groups = of(&[Change::Fixed]);
+            format!("{} no longer slow. {}.", subject(&groups), was(&groups))
+        }
+        Change::PartlyFixed => {
+            let groups = of(&[Change::Fixed, Change::PartlyFixed]);
+            format!(
+                "{} less slow than before, and {}. {}.",
+                subject(&groups),
+                later(comparison),
+                was(&groups)
+            )
+        }
+        Change::NotFixed => {
+            let groups = of(&[Change::NotFixed]);
+            format!("{} as slow as before. {}.", subject(&groups), was(&groups))
+        }
+        Change::Regressed => {
+            let groups = of(&[Change::Regressed]);
+            format!("{} slow where it was not, or not as much. {}.", subject(&groups), was(&groups))
+        }
+        Change::CannotTell => {
+            let reasons: Vec<String> =
+                comparison.reasons.iter().take(3).map(|r| printable(r, LONGEST)).collect();
+            format!("{}.", reasons.join("; "))
+        }
+    }
+}
+
+fn later(comparison: &Comparison) -> &'static str {
+    if comparison.after.state == State::Affected { "still affected" } else { "clean now" }
+}
+
+/// `read and write are`.
+fn subject(groups: &[&ComparedGroup]) -> String {
+    let paths: BTreeSet<&str> = groups.iter().map(|g| g.path.word()).collect();
+    let paths: Vec<&str> = paths.into_iter().collect();
+    format!("{} {}", listed(&paths), if paths.len() == 1 { "is" } else { "are" })
+}
+
+/// The group told of as an example: at the length of the cleanest signal, else the longest.
+fn example<'a>(groups: &[&'a ComparedGroup]) -> Option<&'a ComparedGroup> {
+    let fine = groups.iter().find(|g| g.len == 64 << 10);
+    fine.or(groups.iter().max_by_key(|g| g.len)).copied()
+}
+
+/// `At 64 KiB: distance 0x001-0x00f, 7.2x slower, before; no deep band after`.
+fn was(groups: &[&ComparedGroup]) -> String {
+    let Some(group) = example(groups) else { return String::new() };
+    let bands = |bands: &[ComparedBand]| match bands {
+        [] => "no deep band".to_owned(),
+        [one] => told(one),
+        bands => {
+            let deepest = bands.iter().max_by(|a, b| a.slowdown.total_cmp(&b.slowdown));
+            format!("{} and {} more", deepest.map(told).unwrap_or_default(), bands.len() - 1)
+        }
+    };
+    format!(
+        "At {}: {} before; {} after",
+        bytes(group.len),
+        bands(&group.before.bands),
+        bands(&group.after.bands)
+    )
+}
+
+fn told(band: &ComparedBand) -> String {
+    format!(
+        "{} {} ({} slower, {:+.0} ns per KiB)",
+        axis(band),
+        span(on_circle(band.from), on_circle(band.to)),
+        times(band.slowdown),
+        band.penalty_ns_per_kib
+    )
+}

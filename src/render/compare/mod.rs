@@ -139,7 +139,7 @@ fn side_in_words(side: &ComparedSide) -> String {
         let cut = (!r.complete).then(|| "cut short".to_owned());
         let remarks: Vec<String> =
             cut.into_iter().chain(r.rejudged.as_ref().map(|w| printable(w, LONGEST))).collect();
-        (!remarks.is_empty()).then(|| format!(" ({})", remarks.join("; "))).unwrap_or_default()
+        if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) }
     };
     let report = |r: &ComparedReport| {
         format!("{} by fsprobe {}{}", when(&r.recorded_at), printable(&r.tool_version, 20), remark(r))

@@ -81,6 +81,7 @@ pub fn empty() -> Report {
         remedies: vec![],
         colours: None,
         pmu: None,
+        rejudged: None,
     }
 }
 

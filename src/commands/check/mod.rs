@@ -11,7 +11,6 @@ use crate::cli::CheckArgs;
 use crate::judge::{self, Profile};
 use crate::path::CopyPath;
 use crate::render::check::text;
-use crate::render::terminal::Style;
 use crate::report::{
     Host, Options, PathName, PathVerdict, Pmu, Remedy, Report, RunInfo, Schema, Skipped, State, Tool,
     Verdict, save,
@@ -152,8 +151,7 @@ fn show(args: &CheckArgs, report: &Report) -> Result<(), Failure> {
         let json = serde_json::to_string_pretty(&Document::of(args, report)).map_err(Failure::line)?;
         return super::print(&format!("{json}\n"));
     }
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    super::print(&text(report, Style { colour, width: 80 }))
+    super::print(&text(report, super::style(std::io::stdout().is_terminal())))
 }
 
 /// The JSON of `fsprobe check`, schema `fsprobe-check`.

@@ -24,9 +24,14 @@ const COLUMNS: [&[usize]; 4] = [
 
 /// The whole text.
 pub fn ticket(report: &Report) -> String {
-    let title = format!("fsprobe {}: {}", report.run.command, report.verdict.state.word().to_uppercase());
-    let simulated = if report.is_simulated() { " (simulated)" } else { "" };
-    let title = filled("", &format!("{}{simulated}, {}", printable(&title, 60), facts::when(report)));
+    let title = format!(
+        "fsprobe {}: {}{}, {}",
+        printable(&report.run.command, 20),
+        report.verdict.state.word().to_uppercase(),
+        if report.is_simulated() { " (simulated)" } else { "" },
+        facts::when(report)
+    );
+    let title = filled("", &title);
     let machine = section("Machine", &facts(facts::machine(report)));
     let verdict = section("Verdict", &paragraphs(said::verdict(report)));
     let bands = section("Bands", &bands(report));

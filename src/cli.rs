@@ -33,6 +33,56 @@ pub enum Verb {
     Cpu(CpuArgs),
     /// Report: did it change between two reports, and what may be credited?
     Compare(CompareArgs),
+    /// Report: a saved report for a terminal, a ticket, a forge, a spreadsheet or monitoring
+    Report(ReportArgs),
+}
+
+/// What `report` makes of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// What the verb that recorded it printed
+    Terminal,
+    /// Plain ASCII in 80 columns for a bug tracker or a mailing list, with a C program that shows the band
+    Ticket,
+    /// GitHub-flavoured Markdown
+    Markdown,
+    /// One page to look at, without a network
+    Html,
+    /// One row a sample
+    Csv,
+    /// Metrics for Prometheus and others
+    Openmetrics,
+    /// The report, judged again
+    Json,
+}
+
+/// Options of `fsprobe report`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The report is judged again by this fsprobe's rules; where the verdict is another than the recorded one, the output says so.\n\n\
+        Examples:\n  \
+        fsprobe report                               the newest report again\n  \
+        fsprobe report r.json --format ticket        for a bug tracker or a mailing list\n  \
+        fsprobe report r.json --format html --output r.html  to look at\n  \
+        fsprobe report r.json --plot profile.png     the profile alone\n  \
+        fsprobe report r.json --format csv | gzip > samples.csv.gz"
+)]
+pub struct ReportArgs {
+    /// The report; `-` is stdin [default: the newest one in ~/.local/state/fsprobe]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// What to make of it
+    #[arg(long, value_enum, default_value = "terminal")]
+    pub format: ReportFormat,
+    /// Draw the profile of throughput over page offsets alone, into FILE.svg or FILE.png
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "output"])]
+    pub plot: Option<PathBuf>,
+    /// Write it here; `-` is stdout [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite an existing file
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Options of `fsprobe check`.

@@ -2,7 +2,7 @@
 
 mod made;
 
-use fsprobe::report::{Control, Firmware, PathName, Placement, State, Window, parse, to_json};
+use fsprobe::report::{Control, Firmware, PathName, Placement, Rejudged, State, Window, parse, to_json};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -52,6 +52,11 @@ fn full() -> Value {
         "counts": [{"path": "read", "distance": 8, "event": "L1-dcache-loads", "user_per_byte": 0.5, "kernel_per_byte": null}]
     }))
     .expect("counts");
+    report.rejudged = Some(Rejudged {
+        by: report.tool.clone(),
+        recorded_state: State::Clean,
+        differences: vec!["the state was clean and is affected".into()],
+    });
     serde_json::from_str(&to_json(&report)).expect("JSON")
 }
 

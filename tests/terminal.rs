@@ -3,8 +3,13 @@
 mod made;
 
 use expect_test::expect_file;
+use fsprobe::render::check;
+use fsprobe::render::csv::csv;
+use fsprobe::render::markdown::markdown;
+use fsprobe::render::openmetrics::openmetrics;
 use fsprobe::render::terminal::{Style, sweep};
-use fsprobe::report::{self, Allocator, Band, Fact, Host, PathName, Report, Simulated, Skipped};
+use fsprobe::render::ticket::ticket;
+use fsprobe::report::{self, Band, Report};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -132,36 +137,15 @@ fn many_bands_stay_within_40_rows() {
 
 #[test]
 fn nothing_in_a_report_steers_the_terminal() {
-    let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}\u{2066}\r\n\u{9b}31m\0".to_owned() + &"x".repeat(3000);
-    let mut report = made::inconclusive();
-    report.host.simulated = Simulated::by(evil.clone());
-    report.recorded_at = evil.clone();
-    report.run.command = evil.clone();
-    report.run.stopped_by = Some(evil.clone());
-    report.run.complete = false;
-    report.run.options.pages = evil.clone();
-    let Host { cpu, kernel, libc, hypervisor, unknown, .. } = &mut report.host;
-    (cpu.vendor, cpu.signature) = (evil.clone(), evil.clone());
-    (cpu.brand, cpu.microarchitecture) = (Some(evil.clone()), Some(evil.clone()));
-    (kernel.release, kernel.copy_routine) = (evil.clone(), Some(evil.clone()));
-    (libc.name, libc.version, libc.package) = (evil.clone(), Some(evil.clone()), Some(evil.clone()));
-    libc.rep_movsb_threshold = Host::take(unknown, "libc.rep_movsb_threshold", Fact::because(evil.clone()));
-    cpu.microcode = Host::take(unknown, "cpu.microcode", Fact::because(evil.clone()));
-    *hypervisor = Some(evil.clone());
-    report.source.as_mut().expect("a source").fs_type = Some(evil.clone());
-    report.verdict.reasons = vec![evil.clone(); 9];
-    report.verdict.signature = Some(evil.clone());
-    report.verdict.causes = serde_json::from_value(json!([
-        {"layer": evil, "predicted": evil, "measured": evil, "contradiction": evil}
-    ]))
-    .expect("a cause");
-    report.skipped =
-        vec![Skipped { path: PathName::Read, allocator: Some(Allocator::Pages), reason: evil.clone() }; 9];
-    let text = plain(&report);
-    assert_fit(&text);
-    assert!(text.contains("\\u{1b}[2J"), "{text}");
-    assert!(text.len() < 20_000, "{} bytes", text.len());
-    assert_fit(&stripped(&sweep(&report, Style { colour: true, width: 80 })));
+    for attack in made::hostile::ATTACKS {
+        let report = made::hostile::hostile(&(attack.to_owned() + &"x".repeat(3000)));
+        let text = plain(&report);
+        assert_fit(&text);
+        assert!(text.len() < 20_000, "{} bytes", text.len());
+        assert_fit(&stripped(&sweep(&report, Style { colour: true, width: 80 })));
+        assert_fit(&fsprobe::render::check::text(&report, Style::default()));
+    }
+    assert!(plain(&made::hostile::hostile("\u{1b}[2J")).contains("\\u{1b}[2J"));
 }
 
 /// A small report with everything in it, as JSON to be mutated.
@@ -235,5 +219,8 @@ proptest! {
         assert_fit(&stripped(&sweep(&report, Style { colour: true, width })));
         assert!(fsprobe::render::html::html(&report).ends_with("</html>\n"));
         assert!(fsprobe::render::plot::svg(&report).ends_with("</svg>\n"));
+        let report = fsprobe::judge::again(report);
+        assert_fit(&ticket(&report));
+        let _ = (markdown(&report), openmetrics(&report), csv(&report), check::text(&report, Style::default()));
     }
 }

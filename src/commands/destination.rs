@@ -1,6 +1,6 @@
 //! Where the report goes, found writable before anything is measured.
 
-use super::Failure;
+use super::{Failure, folder};
 use crate::report::{Report, SaveError, printable, save};
 use std::fs;
 use std::io::{self, Write};
@@ -99,9 +99,7 @@ fn save_own(report: &Report, folder: &Path) -> Result<PathBuf, SaveError> {
 
 /// `$XDG_STATE_HOME/fsprobe`, else `~/.local/state/fsprobe`, else the temporary folder.
 fn own_folder() -> Result<PathBuf, Failure> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
-    let wanted = state.map(|folder| folder.join("fsprobe"));
+    let wanted = folder::state();
     let made = wanted.filter(|folder| {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.and_then(|()| room_in(folder)).is_ok()

@@ -7,9 +7,12 @@ pub mod check;
 pub mod compare;
 pub mod cpu;
 mod destination;
+mod folder;
+pub mod report;
 pub mod sweep;
 
 use crate::cli::Verb;
+use crate::render::terminal::Style;
 use std::io::{self, Write};
 
 /// How a verb ended, where it did not fail.
@@ -61,8 +64,16 @@ pub fn run(verb: Verb) -> Result<Outcome, Failure> {
         Verb::Check(args) => check::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
+        Verb::Report(args) => report::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
     }
+}
+
+/// How to write for people: in colour on a terminal that has it, unless `NO_COLOR` says no.
+fn style(is_terminal: bool) -> Style {
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|v| v.is_empty());
+    let plain = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
+    Style { colour: is_terminal && unset("NO_COLOR") && !plain, ..Style::default() }
 }
 
 /// Writes to stdout whole. A reader who closed the pipe has seen enough, and the exit code still tells

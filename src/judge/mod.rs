@@ -3,6 +3,7 @@
 //! Everything here is a pure function of a [`Report`]: no clock, no file, no machine, no randomness, and
 //! it imports nothing but the report's types. So any report can be judged again by newer rules.
 
+mod again;
 mod axis;
 mod causes;
 pub mod colours;
@@ -20,6 +21,7 @@ mod state;
 mod stats;
 mod windows;
 
+pub use again::again;
 pub use profile::{Profile, Routine, profiles};
 pub use questions::{Detail, Questions, questions, questions_in};
 pub use windows::{LONGEST as LONGEST_SEARCHED, lengths};

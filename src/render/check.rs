@@ -1,6 +1,7 @@
 //! The text of `fsprobe check`: verdict, one table, causes, what to do, what was tried.
 
 use super::evidence::evidence;
+use super::facts::rejudged;
 use super::number::{bytes, offset, on_circle, span, times, times_briefly};
 use super::terminal::Style;
 use super::text::{Paint, listed, paint, paragraph};
@@ -12,16 +13,28 @@ const LONGEST: usize = 600;
 
 /// The whole text: at most 80 columns, complete without colour.
 pub fn text(report: &Report, style: Style) -> String {
-    let parts = [
-        headline(report, style),
-        table(report),
+    let again = rejudged(report).map_or(String::new(), |said| paragraph("", &said, style.width));
+    joined([again, headline(report, style), table(report), reasoning(report, style), skipped(report, style)])
+}
+
+/// The verdict in sentences, for other formats.
+pub(crate) fn told(report: &Report, style: Style) -> String {
+    joined([headline(report, style), reasoning(report, style)])
+}
+
+/// Causes, what to do, what was tried.
+fn reasoning(report: &Report, style: Style) -> String {
+    joined([
         causes(report, style),
         evidence(report).map_or(String::new(), |said| paragraph("", &said, style.width)),
         what_to_do(report, style),
         tried(report, style),
         placements(report, style),
-        skipped(report, style),
-    ];
+    ])
+}
+
+/// The parts that say something, a line between them.
+fn joined<const N: usize>(parts: [String; N]) -> String {
     let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
     parts.join("\n")
 }

@@ -13,6 +13,7 @@ mod tables;
 use crate::render::evidence::evidence;
 use crate::render::markup::escaped;
 use crate::render::plot::palette;
+use crate::render::rejudged;
 use crate::render::terminal::{allocators, header, lengths, notes, verdict};
 use crate::render::{check, colours};
 use crate::report::{Report, State, printable};
@@ -100,6 +101,7 @@ fn banner(report: &Report) -> String {
     let alone = report.colours.is_some() && report.cells.is_empty();
     let told = if alone { colours::sentences(report) } else { vec![verdict::as_sentence(report)] };
     let details = if alone { vec![] } else { verdict::details(report) };
+    let details: Vec<String> = rejudged(report).into_iter().chain(details).collect();
     format!(
         "<div class=\"verdict {state}\" role=\"region\" aria-label=\"Verdict\">\n<p class=\"sign\" \
          aria-hidden=\"true\">{sign}</p>\n<div>\n<h2>{word}{}</h2>\n{}</div>\n</div>\n<div class=\"details\">\n{}</div>\n",

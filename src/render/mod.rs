@@ -3,14 +3,25 @@
 //! Every renderer is a pure function of a [`crate::report::Report`]: it may use nothing but `report`,
 //! measures nothing and asks the machine nothing.
 
+mod ascii;
+mod band_table;
 pub mod check;
 mod colours;
 pub mod compare;
 pub mod cpu;
+pub mod csv;
 pub mod evidence;
+mod facts;
 pub mod html;
+pub mod markdown;
 mod markup;
 mod number;
+pub mod openmetrics;
 pub mod plot;
+pub mod reproducer;
+mod said;
 pub mod terminal;
 mod text;
+pub mod ticket;
+
+pub use facts::rejudged;

@@ -31,8 +31,10 @@ pub struct Run {
     /// Warm-up rounds taken before and thrown away.
     pub warmup_discarded: u32,
     /// The pages each round's buffers and source started on.
+    #[serde(deserialize_with = "super::samples::bounded")]
     pub pages: Vec<RoundPages>,
     /// Nanoseconds of a fixed dependent arithmetic chain, one a round: the core's speed.
+    #[serde(deserialize_with = "super::samples::bounded")]
     pub core_ns: Vec<u64>,
 }
 
@@ -60,6 +62,7 @@ pub struct Cell {
     /// Whether other cells were compared with this one.
     pub reference: bool,
     /// Nanoseconds of one sample (`repeat` copies), one a round, null where it was lost.
+    #[serde(deserialize_with = "super::samples::bounded")]
     pub ns: Vec<Option<u64>>,
 }
 
@@ -165,7 +168,9 @@ pub struct Control {
     /// Page offset of the destination.
     pub dst: u16,
     /// Nanoseconds under the first name, one a round.
+    #[serde(deserialize_with = "super::samples::bounded")]
     pub ns_a: Vec<Option<u64>>,
     /// Nanoseconds under the second name, on other pages.
+    #[serde(deserialize_with = "super::samples::bounded")]
     pub ns_b: Vec<Option<u64>>,
 }

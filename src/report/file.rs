@@ -113,6 +113,7 @@ pub fn parse(text: &[u8], name: &str) -> Result<Report, LoadError> {
     if head.schema.version != u64::from(Schema::VERSION) {
         return Err(LoadError::Version { name: name.into(), version: head.schema.version });
     }
+    super::density::check(text).map_err(not_a_report)?;
     let report: Report = serde_json::from_slice(text).map_err(|e| not_a_report(e.to_string()))?;
     consistent(&report).map_err(not_a_report)?;
     Ok(report)
@@ -156,9 +157,14 @@ fn shown(path: &Path) -> String {
     printable(&path.display().to_string(), LONGEST)
 }
 
-/// Writes a report whole or not at all, mode 0600; an existing file only with `force`, and only a
-/// regular one: a rename would replace a device such as /dev/null.
+/// Writes a report whole or not at all, as [`write_whole`] does.
 pub fn save(report: &Report, path: &Path, force: bool) -> Result<(), SaveError> {
+    write_whole(to_json(report).as_bytes(), path, force)
+}
+
+/// Writes a file whole or not at all, mode 0600; an existing file only with `force`, and only a
+/// regular one: a rename would replace a device such as /dev/null.
+pub fn write_whole(content: &[u8], path: &Path, force: bool) -> Result<(), SaveError> {
     let name = shown(path);
     let refused = |reason| SaveError::refused(name.clone(), reason);
     if force && path.metadata().is_ok_and(|m| !m.is_file()) {
@@ -166,7 +172,7 @@ pub fn save(report: &Report, path: &Path, force: bool) -> Result<(), SaveError> 
     }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".fsprobe-").tempfile_in(folder).map_err(refused)?;
-    file.write_all(to_json(report).as_bytes()).map_err(refused)?;
+    file.write_all(content).map_err(refused)?;
     file.as_file().sync_all().map_err(refused)?;
     let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
     kept.map(drop).map_err(|e| match e.error.kind() {

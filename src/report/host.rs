@@ -1,8 +1,10 @@
 //! What the machine is. Each fact is known, or unknown because of a reason that stands in
 //! [`Host::unknown`] under the field's name (`cpu.microcode`, say) while the field itself is null.
 
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A fact, or why it is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,17 +112,26 @@ impl Serialize for Simulated {
 
 impl<'de> Deserialize<'de> for Simulated {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Flag(bool),
-            Model(String),
-        }
-        match Form::deserialize(deserializer)? {
-            Form::Flag(false) => Ok(Simulated::REAL),
-            Form::Flag(true) => Ok(Simulated::by("unnamed model")),
-            Form::Model(name) => Ok(Simulated::by(name)),
-        }
+        deserializer.deserialize_any(FalseOrModel)
+    }
+}
+
+/// Takes false or a name and nothing else: a derived enum would keep whatever else stands there.
+struct FalseOrModel;
+
+impl Visitor<'_> for FalseOrModel {
+    type Value = Simulated;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("false or the name of a model")
+    }
+
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Simulated, E> {
+        Ok(if flag { Simulated::by("unnamed model") } else { Simulated::REAL })
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Simulated, E> {
+        Ok(Simulated::by(name))
     }
 }
 

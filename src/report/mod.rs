@@ -8,12 +8,14 @@
 mod cell;
 mod colours;
 mod comparison;
+mod density;
 mod file;
 mod host;
 mod options;
 mod pmu;
 mod printable;
 mod remedy;
+mod samples;
 mod side;
 mod verdict;
 mod words;
@@ -24,13 +26,13 @@ pub use comparison::{
     Bearing, Change, ComparedBand, ComparedGroup, ComparedReport, ComparedSide, Comparison, Credit,
     Difference, GroupSide, Spread, Trend, TrendPoint,
 };
-pub use file::{LoadError, SaveError, load, parse, save, to_json};
+pub use file::{LoadError, SaveError, load, parse, save, to_json, write_whole};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};
 pub use pmu::{Pmu, PmuCount, PmuEvent};
 pub use printable::printable;
 pub use remedy::{AtLength, Remedy};
-pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Scan, State, Verdict, Window};
+pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Rejudged, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};
 
 use serde::{Deserialize, Serialize};
@@ -75,6 +77,9 @@ pub struct Report {
     /// Evidence from the performance counters, where there are any.
     #[serde(default)]
     pub pmu: Option<Pmu>,
+    /// What the verdict was when it was recorded, where it was judged again since and came out otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejudged: Option<Rejudged>,
 }
 
 impl Report {

@@ -1,5 +1,6 @@
 //! What was judged: state, bands, windows, causes. Filled by `judge`, read by `render`.
 
+use super::Tool;
 use super::words::{Allocator, PathName, UnknownWord, words};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -178,6 +179,17 @@ pub struct Cause {
     pub measured: String,
     /// What does not fit, if anything.
     pub contradiction: Option<String>,
+}
+
+/// A verdict that was replaced by a later program's, which differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejudged {
+    /// The program whose verdict the report holds now.
+    pub by: Tool,
+    /// The state that was recorded.
+    pub recorded_state: State,
+    /// What else differs, for people.
+    pub differences: Vec<String>,
 }
 
 #[cfg(test)]

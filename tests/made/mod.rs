@@ -3,6 +3,8 @@
 // each test program uses its own part of this
 #![allow(dead_code)]
 
+pub mod hostile;
+
 use fsprobe::report::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -81,6 +83,7 @@ pub fn empty() -> Report {
         remedies: vec![],
         colours: None,
         pmu: None,
+        rejudged: None,
     }
 }
 

@@ -12,7 +12,6 @@ use crate::cli::CheckArgs;
 use crate::judge::{self, Profile};
 use crate::path::CopyPath;
 use crate::render::check::text;
-use crate::render::terminal::Style;
 use crate::report::{
     Host, Options, PathName, PathVerdict, Pmu, Remedy, Report, RunInfo, Schema, Skipped, State, Tool,
     Verdict, to_json,
@@ -140,20 +139,16 @@ fn options(args: &CheckArgs, groups: &[Group]) -> Options {
 /// Saves the report, then writes what people or scripts read: that is not lost where saving fails.
 fn show(args: &CheckArgs, report: &Report, destination: &Destination) -> Result<(), Failure> {
     let saved = destination.save(report);
-    let style = |is_terminal: bool| {
-        let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Style { colour, width: 80 }
-    };
     if destination.is_stdout() {
         // a reader of the data who closes stderr loses nothing
-        let said = text(report, style(std::io::stderr().is_terminal()));
+        let said = text(report, super::style(std::io::stderr().is_terminal()));
         let _ = std::io::stderr().write_all(said.as_bytes());
         super::print(&to_json(report))?;
     } else if args.json {
         let json = serde_json::to_string_pretty(&Document::of(args, report)).map_err(Failure::line)?;
         super::print(&format!("{json}\n"))?;
     } else {
-        super::print(&text(report, style(std::io::stdout().is_terminal())))?;
+        super::print(&text(report, super::style(std::io::stdout().is_terminal())))?;
     }
     saved.map(drop)
 }

@@ -15,7 +15,7 @@ use super::destination::Destination;
 use super::{Failure, Outcome};
 use crate::cli::{Format, SweepArgs};
 use crate::judge;
-use crate::render::terminal::{self, Style};
+use crate::render::terminal;
 use crate::report::{Report, State, to_json};
 use crate::sweep::{Stop, Unwatched};
 use std::io::{IsTerminal, Write};
@@ -75,15 +75,9 @@ fn outcome(args: &SweepArgs, state: State) -> Outcome {
 fn show(args: &SweepArgs, report: &Report, destination: &Destination) -> Result<(), Failure> {
     let saved = destination.save(report);
     let data_on_stdout = args.format == Format::Json || destination.is_stdout();
-    let unset = |name: &str| std::env::var_os(name).is_none_or(|v| v.is_empty());
-    let plain = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
-    let colour = |is_terminal: bool| is_terminal && unset("NO_COLOR") && !plain;
     let last_line =
         saved.as_ref().ok().and_then(Option::as_ref).map(|line| format!("\n{line}\n")).unwrap_or_default();
-    let table = |is_terminal| {
-        let style = Style { colour: colour(is_terminal), width: 80 };
-        terminal::sweep(report, style) + &last_line
-    };
+    let table = |is_terminal| terminal::sweep(report, super::style(is_terminal)) + &last_line;
     if data_on_stdout {
         // a reader of the data who closes stderr loses nothing
         let _ = std::io::stderr().write_all(table(std::io::stderr().is_terminal()).as_bytes());

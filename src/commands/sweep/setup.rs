@@ -209,6 +209,7 @@ pub fn fresh_report(host: Host, options: Options, seed: u64) -> Report {
         remedies: vec![],
         colours: None,
         pmu: None,
+        rejudged: None,
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) mod scanline;
 pub(crate) mod summary;
 pub(crate) mod verdict;
 
+use super::facts::rejudged;
+use super::text::paragraph;
 use crate::report::Report;
 
 /// The widest output, in columns.
@@ -45,6 +47,7 @@ pub fn sweep(report: &Report, style: Style) -> String {
     let colours_alone = report.colours.is_some() && report.cells.is_empty();
     let parts = [
         header::header(report, style),
+        rejudged(report).map_or(String::new(), |said| paragraph("", &said, style.width)),
         summary::summary(report, style),
         lengths::lengths(report, style),
         if colours_alone { String::new() } else { matrix::matrices(report, style) },
@@ -55,4 +58,21 @@ pub fn sweep(report: &Report, style: Style) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
     parts.join("\n")
+}
+
+/// The verdict's sentences and what they mean for allocators, for other formats.
+pub(crate) fn told(report: &Report, style: Style) -> String {
+    verdict::verdict(report, style)
+        + &crate::render::colours::colours(report, style.width)
+        + &allocators::allocators(report, style)
+}
+
+/// What the numbers rest on, for other formats.
+pub(crate) fn noted(report: &Report, style: Style) -> String {
+    notes::notes(report, style)
+}
+
+/// The matrices of a sweep, for other formats.
+pub(crate) fn matrices(report: &Report) -> String {
+    matrix::matrices(report, Style::default())
 }

@@ -140,7 +140,7 @@ fn causes(report: &Report, style: Style) -> String {
     for cause in &report.verdict.causes {
         let say = |t: &str| printable(t, LONGEST);
         text += &paragraph(
-            &format!("{:<8}", say(&cause.layer)),
+            &format!("{:<8}", printable(&cause.layer, 20)),
             &format!("measured: {}. Predicted: {}.", say(&cause.measured), say(&cause.predicted)),
             style.width,
         );

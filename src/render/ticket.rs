@@ -79,8 +79,8 @@ fn bands(report: &Report) -> String {
         return if clean.is_empty() { "Nothing was judged.\n".into() } else { paragraphs(clean) };
     }
     let fits = |t: &String| t.lines().all(|l| l.len() <= WIDTH);
-    let tables = COLUMNS.iter().map(|columns| table(&rows, columns));
-    let table = tables.clone().find(fits).or(tables.last()).unwrap_or_default();
+    let mut tables = COLUMNS.iter().map(|columns| table(&rows, columns));
+    let table = tables.find(fits).unwrap_or_else(|| table(&rows, COLUMNS[COLUMNS.len() - 1]));
     let legend = filled(
         "",
         "Offsets are mod 4096; distance = (dst - src) mod 4096. slower: time over that of unaffected offsets; \

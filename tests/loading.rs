@@ -29,7 +29,7 @@ fn whatever_is_no_report_is_refused_in_one_line() {
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (vec![], "not an fsprobe report"),
         (whole.as_bytes()[..whole.len() / 2].to_vec(), "EOF"),
-        (damaged("\"remedies\":[", &format!("\"remedies\":[{deep},")).into(), "invalid type"),
+        (damaged("\"remedies\":[", &format!("\"remedies\":[{deep}")).into(), "invalid type"),
         (damaged("\"seed\":7", "\"seed\":\"seven\"").into(), "expected u64"),
         (damaged("\"duration_s\":11.84", "\"duration_s\":NaN").into(), "not an fsprobe report"),
         (damaged("\"duration_s\":11.84", "\"duration_s\":1e999").into(), "out of range"),

@@ -53,14 +53,17 @@ fn row(path: &PathVerdict, band: &Band) -> Row {
     ])
 }
 
+/// Who placed the buffers of one line.
+type Owners = BTreeSet<Option<Allocator>>;
+
 /// What was judged and has no band, a line a path; bands beyond those listed, as a number.
 pub(crate) fn clean(report: &Report) -> Vec<String> {
     // lengths without a band by path, state and the allocators they were seen with
-    let mut owners: BTreeMap<(PathName, State, u64), BTreeSet<Option<Allocator>>> = BTreeMap::new();
+    let mut owners: BTreeMap<(PathName, State, u64), Owners> = BTreeMap::new();
     for path in report.verdict.paths.iter().filter(|p| p.bands.is_empty()) {
         owners.entry((path.path, path.state, path.len)).or_default().insert(path.allocator);
     }
-    let mut lens: BTreeMap<(PathName, State, BTreeSet<Option<Allocator>>), Vec<String>> = BTreeMap::new();
+    let mut lens: BTreeMap<(PathName, State, Owners), Vec<String>> = BTreeMap::new();
     for ((path, state, len), owners) in owners {
         lens.entry((path, state, owners)).or_default().push(bytes(len));
     }

@@ -149,7 +149,7 @@ fn causes(report: &Report, style: Style) -> String {
         // one clause a path that was measured
         let say = |t: &str| printable(t, 4 * LONGEST);
         text += &paragraph(
-            &format!("{:<8}", say(&cause.layer)),
+            &format!("{:<8}", printable(&cause.layer, 20)),
             &format!("measured: {}. Predicted: {}.", say(&cause.measured), say(&cause.predicted)),
             style.width,
         );

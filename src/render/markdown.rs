@@ -51,7 +51,11 @@ fn bands(report: &Report) -> String {
             ns/KiB: extra time per KiB copied; ?: not confirmed by fresh samples.\n";
     }
     let clean = paragraphs(&clean(report));
-    if text.is_empty() || clean.is_empty() { text + &clean } else { text + "\n" + &clean }
+    match (text.is_empty(), clean.is_empty()) {
+        (true, true) => "Nothing was judged.\n".into(),
+        (false, false) => text + "\n" + &clean,
+        _ => text + &clean,
+    }
 }
 
 fn reproduce(report: &Report) -> String {

@@ -52,6 +52,10 @@ fn about(page: &mut Page, report: &Report) {
         ],
         1.0,
     );
+    if host.cpu.family == 0 {
+        // a recording holds samples alone
+        return;
+    }
     let name = "fsprobe_cpu_feature";
     page.family(name, "", "Fast-string bits as CPUID (cpuid) and /proc/cpuinfo (kernel) tell them.");
     for (feature, bit) in host.cpu.features.named() {

@@ -74,17 +74,19 @@ fn filled(label: &str, text: &str) -> String {
 /// The bands as a table, with the intervals where they fit; then where there is none.
 fn bands(report: &Report) -> String {
     let rows = rows(report);
-    let mut text = filled(
+    let clean = clean(report);
+    if rows.is_empty() {
+        return if clean.is_empty() { "Nothing was judged.\n".into() } else { paragraphs(clean) };
+    }
+    let fits = |t: &String| t.lines().all(|l| l.len() <= WIDTH);
+    let mut tables = COLUMNS.iter().map(|columns| table(&rows, columns));
+    let table = tables.find(fits).unwrap_or_else(|| table(&rows, COLUMNS[COLUMNS.len() - 1]));
+    let legend = filled(
         "",
         "Offsets are mod 4096; distance = (dst - src) mod 4096. slower: time over that of unaffected offsets; \
          ns/KiB: extra time per KiB copied, each with its 95 % interval; ?: not confirmed by fresh samples.",
     );
-    if !rows.is_empty() {
-        let fits = |t: &String| t.lines().all(|l| l.len() <= WIDTH);
-        let tables = COLUMNS.iter().map(|columns| table(&rows, columns));
-        text += &format!("\n{}\n", tables.clone().find(fits).or(tables.last()).unwrap_or_default());
-    }
-    text + &paragraphs(clean(report))
+    format!("{legend}\n{table}\n{}", paragraphs(clean))
 }
 
 fn table(rows: &[Row], columns: &[usize]) -> String {

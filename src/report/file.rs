@@ -145,11 +145,24 @@ fn consistent(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-/// The report as compact JSON with a final newline.
+/// The report as compact JSON with a final newline. What could steer a terminal that it is printed to is
+/// written as an escape: JSON itself leaves some control characters and all invisible ones as they are.
 pub fn to_json(report: &Report) -> String {
     let mut text = serde_json::to_string(report).expect("a report's types have a JSON form");
     text.push('\n');
-    text
+    if text.bytes().all(|b| b == b'\n' || (b' '..=b'~').contains(&b)) {
+        return text;
+    }
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c {
+            '\u{7f}'.. if c.escape_debug().len() > 1 => {
+                let mut units = [0; 2];
+                out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+            _ => out.push(c),
+        }
+        out
+    })
 }
 
 /// A file's name for one line of an error message.

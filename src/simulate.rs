@@ -118,7 +118,9 @@ impl Model {
                 }
                 None => cost.without_call(),
             },
-            PathName::RepMovsq if matches!(cost.slow, Slow::Zen4 { .. }) => Cost::movsq().without_call(),
+            PathName::RepMovsq if matches!(cost.slow, Slow::Zen4 { deep_to: 1.. }) => {
+                Cost::movsq().without_call()
+            }
             PathName::RepMovsq => cost.without_call(),
             PathName::MovUnrolled => cost.unrolled(),
             PathName::Avx2 | PathName::Avx512 | PathName::NonTemporal => cost.without_band().without_call(),

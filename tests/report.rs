@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-const FORMATS: [&str; 6] = ["terminal", "ticket", "markdown", "csv", "openmetrics", "json"];
+const FORMATS: [&str; 7] = ["terminal", "ticket", "markdown", "html", "csv", "openmetrics", "json"];
 
 /// A simulated sweep's report.
 fn swept(place: &Place, name: &str, model: &str) -> PathBuf {

@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 pub fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
     let named = args.plot.as_deref().or(args.output.as_deref());
     let output = named.filter(|path| *path != Path::new("-"));
+    if args.force && named.is_none() {
+        return Err(Failure::line("--force has nothing to overwrite (name a file with --output or --plot)"));
+    }
     let picture = args.plot.as_deref().map(Picture::of).transpose()?;
     if let Some(path) = output.filter(|path| !args.force && path.symlink_metadata().is_ok()) {
         return Err(Failure::line(SaveError::Exists(shown(path))));

@@ -12,7 +12,7 @@ ARGS ?=
 export FILE PREFIX DESTDIR
 binary = "$${CARGO_TARGET_DIR:-target}/release/fsprobe"
 
-.PHONY: build test lint bench sweep have-file install clean help
+.PHONY: build test lint bench sweep reports have-file install clean help
 
 build: ## build the release binary, target/release/fsprobe (the default)
 	@$(CARGO) build --release $(CARGOFLAGS)
@@ -30,6 +30,13 @@ bench: build ## compare fsprobe's sampling with a bare C loop
 
 sweep: have-file build ## sweep page offsets over FILE=… (without: a file of fsprobe's own); more options in ARGS=…
 	@$(binary) sweep $${FILE:+--file "$$FILE"} $(ARGS)
+
+reports: have-file build ## renew reports/: a sweep and a check of this machine, as recorded and as rendered
+	@$(binary) sweep $${FILE:+--file "$$FILE"} --quiet --force --output reports/sweep.json >/dev/null
+	@$(binary) check --remedies --force --output reports/check.json >/dev/null || [ $$? -ne 2 ]
+	@for verb in sweep check; do for format in ticket:ticket.txt markdown:md html:html; do \
+		$(binary) report reports/$$verb.json --format "$${format%%:*}" --force --output "reports/$$verb.$${format#*:}" || exit; \
+	done; done
 
 have-file:
 	@if [ -n "$$FILE" ] && [ ! -e "$$FILE" ]; then \

@@ -27,7 +27,7 @@ import json, re, statistics, sys
 folder = sys.argv[1]
 said = open(f"{folder}/said.txt").read()
 ratio = statistics.median(float(r) for r in re.findall(r"ratio: ([0-9.]+)", said))
-slow, fast = (int(re.search(rf"{name}: buffer at 0x([0-9a-f]+)", said)[1], 16) for name in ("slow", "fast"))
+slow, fast = (int(at, 16) for at in re.findall(r"buffer at 0x([0-9a-f]+)", said)[:2])
 def of_sweep(name):
     cells = json.load(open(f"{folder}/{name}.json"))["cells"]
     def ns(dst):

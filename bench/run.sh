@@ -1,7 +1,8 @@
 #!/bin/sh
 # What fsprobe costs, against its goals.
 #
-#   bench/run.sh        one table of figures (benches/costs); ends with an error where a goal is missed
+#   bench/run.sh        one table of figures (benches/costs), then the ticket's program beside two sweeps; ends with an
+#                       error where a goal is missed
 #   bench/run.sh rates  the judge's error rates on simulated machines, FSPROBE_SEEDS (200) seeds a model
 #
 # Figures hold for an idle machine. The C loop that sampling is compared with is built by $CC (cc).
@@ -19,6 +20,7 @@ costs() {
         echo "no C compiler: the C loop is left out" >&2
     fi
     cargo bench --bench costs
+    bench/reproducer.sh
 }
 
 rates() {

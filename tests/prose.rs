@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "CHANGELOG.md",
     "docs/bias.md",
@@ -12,6 +12,7 @@ const DOCUMENTS: [&str; 8] = [
     "docs/methodology.md",
     "docs/report-format.md",
     "docs/signatures.md",
+    "reports/README.md",
     "tests/recordings/README.md",
 ];
 

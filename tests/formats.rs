@@ -3,41 +3,18 @@
 mod common;
 mod made;
 
-use common::{Place, stdout, text};
+use common::{recorded, simulated_clean, stdout};
 use expect_test::expect_file;
 use fsprobe::render::csv::{COLUMNS, csv};
 use fsprobe::render::markdown::markdown;
 use fsprobe::render::openmetrics::openmetrics;
 use fsprobe::render::terminal::{Style, sweep};
 use fsprobe::render::ticket::ticket;
-use fsprobe::report::{Noise, PAGE, Report, Tool, parse, to_json};
+use fsprobe::report::{PAGE, Report, parse, to_json};
 use made::hostile::{ATTACKS, hostile};
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use std::io::Write;
 use std::process::{Command, Stdio};
-
-/// A sweep's report by the binary, with what differs from run to run made equal.
-fn swept(args: &[&str]) -> Report {
-    let place = Place::new();
-    let saved = place.path("r.json");
-    let args = [&["sweep", "--quiet", "--seed", "1", "--output", text(&saved)], args].concat();
-    assert!(place.run(&args).status.success());
-    let mut report = common::report(&saved);
-    report.tool = Tool { version: "0.1.0".into(), commit: None, target: "x86_64-unknown-linux-gnu".into() };
-    report.recorded_at = "2026-11-30T10:00:00Z".into();
-    (report.run.seed, report.run.duration_s) = (1, 1.0);
-    report.noise = Noise { floors: report.noise.floors, ..Noise::default() };
-    report
-}
-
-/// A real Zen 4's samples, affected.
-fn recorded() -> Report {
-    swept(&["--simulate", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/zen4-read-64KiB-dst.csv")])
-}
-
-fn simulated_clean() -> Report {
-    swept(&["--simulate", "clean", "--len", "64K"])
-}
 
 /// The report with the cells of three offsets, for formats that hold every sample.
 fn few_cells(mut report: Report) -> Report {

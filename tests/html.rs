@@ -1,5 +1,6 @@
 //! The HTML report and the plots: golden files, structure, hostile strings, the data inside, and a browser.
 
+mod common;
 mod made;
 
 use base64::Engine;
@@ -86,9 +87,9 @@ fn without_data(page: &str) -> String {
 
 #[test]
 fn golden_pages_and_plot() {
-    let recorded = small(made::recorded());
     let page = |report: &Report| without_data(&html(report));
-    expect_file!["golden/recorded.html"].assert_eq(&page(&recorded));
+    expect_file!["golden/recorded.html"].assert_eq(&page(&small(common::recorded())));
+    expect_file!["golden/clean.html"].assert_eq(&page(&small(common::simulated_clean())));
     expect_file!["golden/zen3.html"].assert_eq(&page(&small(made::zen3())));
     expect_file!["golden/interrupted.html"].assert_eq(&page(&small(made::interrupted())));
     expect_file!["golden/zen4.svg"].assert_eq(&plot::svg(&small(made::zen4())));

@@ -69,7 +69,7 @@ impl Seen<'_> {
             self.of(PathName::RepMovsb).filter_map(|p| deepest(p).map(|b| at(p, b))).collect();
         let measured = match bands.is_empty() {
             false => format!("rep movsb is slow: {}", bands.join("; ")),
-            true => not_slow("rep movsb", self.of(PathName::RepMovsb)),
+            true => not_slow("rep movsb is", self.of(PathName::RepMovsb)),
         };
         let slow = self.movsb_is_slow();
         let contradiction = match (slow, published) {
@@ -99,7 +99,7 @@ impl Seen<'_> {
         };
         let any_slow = measured.iter().any(|p| deepest(p).is_some());
         if !self.movsb_is_slow() && !any_slow {
-            let measured = not_slow("a copy by the kernel", measured.into_iter());
+            let measured = not_slow("the kernel's copies are", measured.into_iter());
             return Some(Cause { layer: "kernel".into(), predicted, measured, contradiction: None });
         }
         let mut told: Vec<String> = measured.iter().map(|p| self.runs(p)).collect();
@@ -187,7 +187,7 @@ impl Seen<'_> {
         let libc = &self.host.libc;
         let (window, predicted) = self.window();
         if !self.movsb_is_slow() && own.iter().all(|p| deepest(p).is_none()) {
-            let measured = not_slow("memcpy", own.into_iter());
+            let measured = not_slow("memcpy is", own.into_iter());
             return Some(Cause { layer: "libc".into(), predicted, measured, contradiction: None });
         }
         let told = |p: &&PathVerdict| {
@@ -261,8 +261,8 @@ fn at(path: &PathVerdict, band: &Band) -> String {
 fn not_slow<'a>(what: &str, paths: impl Iterator<Item = &'a PathVerdict>) -> String {
     let bands = paths.flat_map(|p| p.bands.iter().map(move |b| (p, b))).filter(|(_, b)| b.confirmed);
     match bands.max_by(|a, b| a.1.slowdown.total_cmp(&b.1.slowdown)) {
-        None => format!("{what} is slow at no page offset: there is nothing to explain"),
-        Some((path, band)) => format!("{what} has milder bands only, at most {}", at(path, band)),
+        None => format!("{what} slow at no page offset: there is nothing to explain"),
+        Some((path, band)) => format!("{what} slow in milder bands only, at most {}", at(path, band)),
     }
 }
 

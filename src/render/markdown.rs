@@ -16,7 +16,7 @@ pub fn markdown(report: &Report) -> String {
         paragraphs(&said::verdict(report)),
         format!("### Machine\n\n{}", table(&facts::machine(report))),
         format!("### Bands\n\n{}", bands(report)),
-        folded("Throughput by page offset", &fenced("text", &terminal::matrices(report))),
+        matrices(report),
         folded(
             "Noise, and how it was measured",
             &(table(&facts::method(report)) + "\n" + &paragraphs(&said::noise(report))),
@@ -62,6 +62,13 @@ fn reproduce(report: &Report) -> String {
     let program = Reproducer::of(report);
     let body = format!("{}\n\n{}", escaped(&program.explained()), fenced("c", &program.source()));
     folded("Reproduce this without fsprobe", &body)
+}
+
+/// The matrices; a check has none.
+fn matrices(report: &Report) -> String {
+    let text = terminal::matrices(report);
+    let title = "Throughput by page offset";
+    if text.trim().is_empty() { String::new() } else { folded(title, &fenced("text", &text)) }
 }
 
 fn folded(title: &str, body: &str) -> String {

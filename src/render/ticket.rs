@@ -39,10 +39,14 @@ pub fn ticket(report: &Report) -> String {
     let noise = facts(facts::method(report)) + &paragraphs(said::noise(report));
     let noise = section("Noise, and how it was measured", &noise);
     let parts = [title, machine, verdict, bands, matrix, noise, reproduce(report)];
-    parts.join("\n")
+    // a check has no matrix
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 fn section(title: &str, body: &str) -> String {
+    if body.trim().is_empty() {
+        return String::new();
+    }
     format!("== {title} ==\n{}\n", body.trim_end())
 }
 

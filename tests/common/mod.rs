@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use fsprobe::report::{Noise, Report, Tool};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -82,4 +83,27 @@ pub fn wait_until_read(child: &std::process::Child, bytes: u64) {
     while read().is_none_or(|r| r < bytes) && began.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A sweep's report by the binary, with what differs from run to run made equal.
+pub fn swept(args: &[&str]) -> Report {
+    let place = Place::new();
+    let saved = place.path("r.json");
+    let args = [&["sweep", "--quiet", "--seed", "1", "--output", text(&saved)], args].concat();
+    assert!(place.run(&args).status.success());
+    let mut report = report(&saved);
+    report.tool = Tool { version: "0.1.0".into(), commit: None, target: "x86_64-unknown-linux-gnu".into() };
+    report.recorded_at = "2026-11-30T10:00:00Z".into();
+    (report.run.seed, report.run.duration_s) = (1, 1.0);
+    report.noise = Noise { floors: report.noise.floors, ..Noise::default() };
+    report
+}
+
+/// A real Zen 4's samples, affected.
+pub fn recorded() -> Report {
+    swept(&["--simulate", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/zen4-read-64KiB-dst.csv")])
+}
+
+pub fn simulated_clean() -> Report {
+    swept(&["--simulate", "clean", "--len", "64K"])
 }

@@ -160,6 +160,36 @@ fn microcode_is_never_credited_where_anything_else_could_have_done_it() {
 }
 
 #[test]
+fn what_became_unknown_is_never_credited() {
+    let lost: [Alteration; 4] = [
+        |r| r.host.memory.l3 = None,
+        |r| r.host.cpu.features.fsrm.kernel = None,
+        |r| drop(r.host.kernel.vulnerabilities.insert("spec_store_bypass".into(), "Vulnerable".into())),
+        |r| r.host.cpu.microcode = None,
+    ];
+    for lose in lost {
+        let credit = fixed_by(lose).credit;
+        assert!(credit.credited.is_none() && credit.reason.contains("unknown"), "{}", credit.reason);
+    }
+}
+
+#[test]
+fn a_copy_routine_follows_from_microcode_too() {
+    let found = fixed_by(|r| {
+        new_microcode(r);
+        r.host.kernel.copy_routine = Some("rep_movs_alternative: rep movsq".into());
+    });
+    assert_eq!(found.credit.credited.as_deref(), Some("microcode"), "{}", found.credit.reason);
+}
+
+#[test]
+fn one_report_is_no_spread() {
+    let (before, after) = (brief("zen4", 1), brief("zen4", 2));
+    let refused = compare(&[before.clone(), before.clone(), before], &[after]).unwrap_err().to_string();
+    assert!(refused.contains("twice"), "{refused}");
+}
+
+#[test]
 fn without_a_claim_nothing_is_credited() {
     let (before, mut after) = (bare(&brief("zen4", 1)), bare(&brief("zen4", 2)));
     new_microcode(&mut after);
@@ -282,7 +312,7 @@ fn what_is_not_comparable_is_refused_with_the_reason() {
     };
     refused(
         files.with("after", &brief("zen3", 1)),
-        "different CPU models, AMD EPYC 9004 series (0x00a10f11) and",
+        "different CPU models, AMD EPYC 9004 series (0x00a10f11, stepping 1) and",
     );
     refused(files.with("after", &bare(&zen4)), "simulated (zen4), another measured on a real machine");
     refused(altered(|r| r.host.cpu.brand = Some("AMD EPYC 9654".into())), "different CPU models");
@@ -300,7 +330,8 @@ fn what_is_not_comparable_is_refused_with_the_reason() {
 fn json_markdown_and_several_a_side() {
     let files = Files::new();
     let [b, a] = ["zen4", "zen4-half"].map(|name| files.with(name, &brief(name, 4)));
-    let json = files.compare(&[], &["--before", text(&b), text(&b), "--after", text(&a), "--json"]);
+    let b2 = files.with("again", &brief("zen4", 5));
+    let json = files.compare(&[], &["--before", text(&b), text(&b2), "--after", text(&a), "--json"]);
     assert_eq!(json.status.code(), Some(1));
     let document: Value = serde_json::from_str(&stdout(&json)).unwrap();
     assert_eq!(document["schema"], serde_json::json!({"name": "fsprobe-compare", "version": 1}));
@@ -351,7 +382,12 @@ fn hostile_facts_cannot_steer_the_terminal_or_the_forge() {
     after.tool.version = hostile.into();
     after.host.kernel.vulnerabilities.insert(hostile.into(), hostile.into());
     let files = Files::new();
+    let mut other = after.clone();
+    other.host.cpu.brand = Some(hostile.to_owned() + "\r\nsecond line");
     let [before, after] = [files.with("before", &before), files.with("after", &after)];
+    let refused = files.compare(&[&before, &files.with("other", &other)], &[]);
+    assert_fails(&refused, &["different CPU models"]);
+    assert!(!common::stderr(&refused).contains(['\u{1b}', '\u{202e}', '\r']));
     for format in ["terminal", "markdown"] {
         let shown = stdout(&files.compare(&[&before, &after], &["--format", format]));
         assert!(shown.contains("script"), "{shown}");

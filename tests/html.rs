@@ -34,7 +34,6 @@ fn hostile() -> Report {
     let mut report = made::short();
     report.host.simulated = Simulated::by(evil.clone());
     report.host.model_source = Some(evil.clone());
-    report.recorded_at = evil.clone();
     report.run.command = evil.clone();
     report.run.stopped_by = Some(evil.clone());
     report.run.complete = false;

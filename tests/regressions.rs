@@ -349,3 +349,49 @@ fn bits_that_a_dump_leaves_out_are_not_called_absent() {
     let bits = said.lines().find(|l| l.contains("CPUID's bits")).unwrap();
     assert!(bits.contains("fzrm ?") && bits.contains("fsrm yes"), "{said}");
 }
+
+#[test]
+fn half_a_band_still_tells_the_routine() {
+    let place = Place::new();
+    for seed in ["1", "3", "7"] {
+        let said = stdout(&place.run(&["check", "--simulate", "zen4-half", "--seed", seed]));
+        assert!(!said.contains("CONTRADICTION") && !said.contains("cannot be told"), "{said}");
+    }
+}
+
+#[test]
+fn the_published_zen3_contradicts_nothing() {
+    let said = stdout(&Place::new().run(&["check", "--simulate", "zen3", "--seed", "3"]));
+    assert!(!said.contains("CONTRADICTION"), "{said}");
+}
+
+#[test]
+fn destinations_of_a_path_without_any_stand_for_distances() {
+    let place = Place::new();
+    let args = ["sweep", "--simulate", "zen4", "--seed", "1", "--paths", "pipe-write", "--len", "64K"];
+    let output = place.run(&[&args[..], &["--dst", "0x0-0x40", "--exit-code", "--no-output"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+}
+
+#[test]
+fn nonsense_in_a_report_is_refused() {
+    let place = Place::new();
+    let saved = place.path("r.json");
+    let args =
+        ["sweep", "--simulate", "clean", "--len", "64K", "--dst", "0x0-0x10", "--output", text(&saved)];
+    assert!(place.run(&args).status.success());
+    let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&saved).unwrap()).unwrap();
+    for (pointer, value, part) in [
+        ("/recorded_at", serde_json::json!("yesterday"), "recorded_at"),
+        ("/recorded_at", serde_json::json!("2026-02-31T00:00:00Z"), "recorded_at"),
+        ("/run/duration_s", serde_json::json!(-1.0), "duration_s"),
+        ("/run/duration_s", serde_json::json!(1e300), "duration_s"),
+        ("/host/simulated", serde_json::json!(""), "without a name"),
+        ("/cells/0/len", serde_json::json!(u64::MAX), "1 TiB"),
+    ] {
+        let mut broken = whole.clone();
+        *broken.pointer_mut(pointer).unwrap() = value;
+        std::fs::write(&saved, broken.to_string()).unwrap();
+        assert_fails(&place.run(&["report", text(&saved)]), &[part]);
+    }
+}

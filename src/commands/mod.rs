@@ -13,6 +13,7 @@ pub mod sweep;
 
 use crate::cli::Verb;
 use crate::render::terminal::Style;
+use crate::report::printable;
 use std::io::{self, Write};
 
 /// How a verb ended, where it did not fail.
@@ -40,6 +41,9 @@ impl Outcome {
     }
 }
 
+/// Characters of a failure's line.
+const LONGEST_LINE: usize = 4000;
+
 /// Why a verb failed: one line for stderr, exit code 2.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -54,7 +58,8 @@ pub enum Failure {
 impl Failure {
     /// A failure with its line.
     pub fn line(text: impl ToString) -> Self {
-        Failure::Line(text.to_string())
+        // whatever a message quotes is not to be trusted
+        Failure::Line(printable(&text.to_string(), LONGEST_LINE))
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Profile {
     pub len: u64,
     /// Slowdown at distance 0x000.
     pub at_zero: Option<f64>,
-    /// Slowdown at distance 0x001..0x00f.
+    /// Slowdown at distance 0x001..0x00f, the upper quartile.
     pub near: f64,
     /// Slowdown at distance 0x010..0x01f.
     pub next: f64,
@@ -96,10 +96,13 @@ fn profile(path: PathName, len: u64, cells: &[&Cell]) -> Option<Profile> {
     };
     // distances off a multiple of 0x20 are compared with their like
     let base = far(2)?;
-    let level = |range: RangeInclusive<u16>| {
-        stats::median_of(times.iter().filter(|t| range.contains(&t.0) && t.1 == 2).map(|t| t.2))
+    let level = |range: RangeInclusive<u16>, quantile| {
+        let mut inside: Vec<f64> =
+            times.iter().filter(|t| range.contains(&t.0) && t.1 == 2).map(|t| t.2).collect();
+        stats::quantile(&mut inside, quantile)
     };
-    let (near, next) = (level(NEAR)?, level(NEXT)?);
+    // a band that an update has narrowed fills only a part of these distances
+    let (near, next) = (level(NEAR, 0.75)?, level(NEXT, 0.5)?);
     let zero = times.iter().find(|t| t.0 == 0).map(|t| t.2);
     let kib = len as f64 / 1024.0;
     Some(Profile {

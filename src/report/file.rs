@@ -11,6 +11,12 @@ const LARGEST: u64 = 256 << 20;
 /// How much of a name or of a parser's words stands in an error message, in characters.
 const LONGEST: usize = 300;
 
+/// The longest copy that is believed: 1 TiB.
+const LONGEST_COPY: u64 = 1 << 40;
+
+/// The longest run that is believed, in seconds: some thirty years.
+const LONGEST_RUN_S: f64 = 1e9;
+
 /// Why a file is not a report that can be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -131,12 +137,24 @@ fn consistent(report: &Report) -> Result<(), String> {
         if cell.dst.max(cell.src).is_some_and(|o| o > super::PAGE) {
             return Err(format!("cell {index} has a page offset above 0x1000"));
         }
+        if cell.len > LONGEST_COPY {
+            return Err(format!("cell {index} copies more than 1 TiB"));
+        }
         if cell.len == 0 || cell.repeat == 0 {
             return Err(format!("cell {index} copies nothing"));
         }
     }
     if let Some(control) = report.noise.controls.iter().find(|c| c.run >= report.runs.len()) {
         return Err(format!("a control names run {}, and there are {}", control.run, report.runs.len()));
+    }
+    if report.recorded_at.parse::<jiff::Timestamp>().is_err() {
+        return Err("recorded_at is no RFC 3339 time".into());
+    }
+    if !(0.0..=LONGEST_RUN_S).contains(&report.run.duration_s) {
+        return Err(format!("duration_s is {}", report.run.duration_s));
+    }
+    if report.host.simulated.model().is_some_and(|model| model.trim().is_empty()) {
+        return Err("it is simulated by a model without a name".into());
     }
     let at = report.run.options.affected_at;
     if !(at > 1.0 && at.is_finite()) {

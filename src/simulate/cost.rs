@@ -8,7 +8,7 @@ const USER_CALL_NS: f64 = 10.0;
 
 /// Nanoseconds per KiB of a copy in user space that stays within the L2 cache: a Zen 4's `rep movsb` of
 /// 64 KiB took 1,131 ns at distance 0 (measured by this project).
-const USER_NS_PER_KIB: f64 = 17.7;
+const ZEN4_USER_NS_PER_KIB: f64 = 17.7;
 
 /// The same of 64-byte unrolled integer moves: 1,993 ns at distance 0 (measured by this project).
 const UNROLLED_NS_PER_KIB: f64 = 31.0;
@@ -26,6 +26,8 @@ pub struct Cost {
     pub call_ns: f64,
     /// Nanoseconds per KiB at lengths that fit the L2 cache, aligned.
     pub cached_ns_per_kib: f64,
+    /// The same of a copy in user space.
+    pub user_ns_per_kib: f64,
     /// The same at 1 MiB and more.
     pub streamed_ns_per_kib: f64,
     /// Whether a destination off a multiple of 0x20 costs extra, as it does nearly everywhere.
@@ -74,6 +76,7 @@ impl Cost {
         Cost {
             call_ns: 100.0,
             cached_ns_per_kib: 41.5,
+            user_ns_per_kib: 41.5,
             streamed_ns_per_kib: 105.0,
             misaligned: true,
             slow: Slow::Nowhere,
@@ -88,7 +91,7 @@ impl Cost {
 
     /// The same with its deep band at distance 0x001 to this one.
     pub fn zen4_to(deep_to: u16) -> Cost {
-        Cost { slow: Slow::Zen4 { deep_to }, ..Cost::clean() }
+        Cost { slow: Slow::Zen4 { deep_to }, user_ns_per_kib: ZEN4_USER_NS_PER_KIB, ..Cost::clean() }
     }
 
     /// As published in apache/opendal#3665.
@@ -115,7 +118,7 @@ impl Cost {
 
     /// What `rep movsq` costs on Zen 4, as measured by this project.
     pub fn movsq() -> Cost {
-        Cost { slow: Slow::Movsq, ..Cost::clean() }
+        Cost { slow: Slow::Movsq, user_ns_per_kib: ZEN4_USER_NS_PER_KIB, ..Cost::clean() }
     }
 
     /// Slow at short lengths only.
@@ -135,14 +138,14 @@ impl Cost {
 
     /// The same routine run in user space: no system call around it.
     pub fn without_call(self) -> Cost {
-        let cached_ns_per_kib = self.cached_ns_per_kib.min(USER_NS_PER_KIB);
+        let cached_ns_per_kib = self.cached_ns_per_kib.min(self.user_ns_per_kib);
         Cost { call_ns: self.call_ns.min(USER_CALL_NS), cached_ns_per_kib, ..self }
     }
 
     /// 64-byte unrolled integer moves in user space.
     pub fn unrolled(&self) -> Cost {
-        let cached_ns_per_kib = self.cached_ns_per_kib.min(UNROLLED_NS_PER_KIB);
-        Cost { cached_ns_per_kib, ..self.without_band().without_call() }
+        let user_ns_per_kib = self.user_ns_per_kib.max(UNROLLED_NS_PER_KIB);
+        Cost { user_ns_per_kib, ..self.without_band() }.without_call()
     }
 
     /// Slow at lengths from `shortest` to `longest` only.

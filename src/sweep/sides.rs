@@ -3,6 +3,7 @@
 use super::grid::Asked;
 use super::offsets::Offsets;
 use crate::report::{Allocator, CellSpec, PAGE, PathName, Scan};
+use std::collections::BTreeSet;
 
 /// Distances of the short lengths: the bands of all published signatures start in here.
 pub const NEAR: u16 = 0x48;
@@ -30,6 +31,10 @@ impl Sides {
             None if whole && path.own_scan() == Scan::Src => {
                 // distance falls as src rises: the near distances lie below a page's end
                 (vec![0], varied.into_iter().map(|o| if near_only { mirrored(o) } else { o }).collect())
+            }
+            // a destination that is always 0x000: the same distances by its sources
+            None if path.fixed() == Some(Scan::Dst) => {
+                (vec![0], varied.into_iter().map(mirrored).collect::<BTreeSet<u16>>().into_iter().collect())
             }
             None => (varied, vec![0]),
             Some(src) => (varied, src.all().to_vec()),

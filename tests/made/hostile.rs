@@ -26,7 +26,6 @@ pub fn hostile(text: &str) -> Report {
     let evil = || text.to_owned();
     let mut report = super::inconclusive();
     report.tool = Tool { version: evil(), commit: Some(evil()), target: evil() };
-    report.recorded_at = evil();
     report.run.command = evil();
     report.run.shuffle = evil();
     report.run.stopped_by = Some(evil());

@@ -1,6 +1,7 @@
 //! Which reports may be compared at all, and what to know where they may.
 
-use crate::report::{Report, length};
+use crate::report::{Report, length, printable};
+use std::collections::BTreeMap;
 
 /// Why reports cannot be compared, in one line for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,11 +14,13 @@ pub fn check(before: &[Report], after: &[Report]) -> Result<(), NotComparable> {
     let (Some(first), false) = (before.first(), after.is_empty()) else {
         return refuse("each side needs a report".into());
     };
+    each_once(before).and_then(|()| each_once(after))?;
     for other in before.iter().chain(after).skip(1) {
         match (first.host.simulated.model(), other.host.simulated.model()) {
             (Some(model), None) | (None, Some(model)) => {
                 return refuse(format!(
-                    "one report was simulated ({model}), another measured on a real machine"
+                    "one report was simulated ({}), another measured on a real machine",
+                    printable(model, 80)
                 ));
             }
             _ => {}
@@ -29,7 +32,8 @@ pub fn check(before: &[Report], after: &[Report]) -> Result<(), NotComparable> {
         if a.pages != b.pages {
             return refuse(format!(
                 "the buffers lay on different kinds of pages (--pages {} and {}), which moves every time",
-                a.pages, b.pages
+                printable(&a.pages, 20),
+                printable(&b.pages, 20)
             ));
         }
         if a.first_touch != b.first_touch {
@@ -37,6 +41,20 @@ pub fn check(before: &[Report], after: &[Report]) -> Result<(), NotComparable> {
                 "one report holds page faults in every sample (--first-touch), another does not".into(),
             );
         }
+    }
+    Ok(())
+}
+
+/// Refuses one report twice on a side: it says nothing of how far runs lie apart.
+fn each_once(side: &[Report]) -> Result<(), NotComparable> {
+    let mut seen = BTreeMap::new();
+    for report in side {
+        let key = (&report.recorded_at, report.run.seed, report.cells.len());
+        let known: &mut Vec<&Report> = seen.entry(key).or_default();
+        if !report.cells.is_empty() && known.iter().any(|other| other.cells == report.cells) {
+            return Err(NotComparable("one report stands twice on a side: name each run once".into()));
+        }
+        known.push(report);
     }
     Ok(())
 }
@@ -64,7 +82,8 @@ pub fn caveats(before: &[Report], after: &[Report], affected_at: f64) -> Vec<Str
     let last = |reports: &[Report]| reports.iter().map(|r| r.recorded_at.clone()).max();
     if last(before) > first(after) {
         caveats.push(
-            "a report of the earlier side was recorded after one of the later side: are they swapped?".into(),
+            "a report of the earlier side was recorded after one of the later side, so they may be swapped"
+                .into(),
         );
     }
     if before.iter().any(|b| after.iter().any(|a| a.cells == b.cells)) {

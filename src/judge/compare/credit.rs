@@ -34,6 +34,12 @@ pub fn credit(
         })
         .map(|f| f.name.as_str())
         .collect();
+    // what became unknown, or known, may have changed or not
+    let (unsure, relevant): (Vec<&Fact>, Vec<&Fact>) = relevant.into_iter().partition(|f| f.is_unknown());
+    let mut unknown = unknown;
+    unknown.extend(unsure.iter().map(|f| f.name.as_str()).filter(|name| !spared.contains(name)));
+    unknown.sort_unstable();
+    unknown.dedup();
     match relevant.as_slice() {
         [] if unknown.is_empty() => none("nothing that fsprobe knows to bear on it changed".into()),
         [] => none(format!("nothing relevant that is known changed, but unknown: {}", unknown.join(", "))),
@@ -58,9 +64,6 @@ fn cpu_is_the_same(groups: &[ComparedGroup], changed: &BTreeSet<PathName>) -> bo
 fn lone(fact: &Fact, facts: &[Fact], unknown: &[&str]) -> Credit {
     let none = |reason: String| Credit { credited: None, reason };
     let name = fact.name.as_str();
-    if fact.is_unknown() {
-        return none(format!("{name} is unknown on a side: whether it changed cannot be told"));
-    }
     if fact.before.len() > 1 || fact.after.len() > 1 {
         return none(format!("{name} is not the same in all reports of one side"));
     }

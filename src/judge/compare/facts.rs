@@ -1,6 +1,6 @@
 //! What of the hosts bears on where copies are slow, and what of it differs between two sides.
 
-use crate::report::{Bearing, Difference, Features, Host, Report};
+use crate::report::{Bearing, Difference, Features, Host, Report, printable};
 use std::collections::BTreeSet;
 
 /// A fact of both sides: the distinct values over each side's reports, none standing for unknown.
@@ -42,9 +42,8 @@ impl Fact {
 /// The processor in a few words.
 pub fn cpu(report: &Report) -> String {
     let cpu = &report.host.cpu;
-    let name =
-        cpu.brand.clone().or_else(|| cpu.microarchitecture.clone()).unwrap_or_else(|| cpu.vendor.clone());
-    format!("{name} ({})", cpu.signature)
+    let name = cpu.brand.as_ref().or(cpu.microarchitecture.as_ref()).unwrap_or(&cpu.vendor);
+    format!("{} ({}, stepping {})", printable(name, 80), printable(&cpu.signature, 20), cpu.stepping)
 }
 
 /// Facts that differ, the ones that follow from others told apart.
@@ -72,6 +71,7 @@ pub fn differences(facts: &[Fact]) -> Vec<Difference> {
 pub fn facts(before: &[Report], after: &[Report]) -> Vec<Fact> {
     let [earlier, later] = [before, after].map(|side| side.iter().map(of_report).collect::<Vec<_>>());
     let mut facts: Vec<Fact> = Vec::new();
+    let mut told_by: Vec<[usize; 2]> = Vec::new();
     for (is_later, told) in
         earlier.into_iter().map(|t| (false, t)).chain(later.into_iter().map(|t| (true, t)))
     {
@@ -79,10 +79,21 @@ pub fn facts(before: &[Report], after: &[Report]) -> Vec<Fact> {
             let known = facts.iter().position(|f| f.name == name);
             let at = known.unwrap_or_else(|| {
                 facts.push(Fact { name, bears_on, causes, before: BTreeSet::new(), after: BTreeSet::new() });
+                told_by.push([0, 0]);
                 facts.len() - 1
             });
             let side = if is_later { &mut facts[at].after } else { &mut facts[at].before };
             side.insert(value);
+            told_by[at][usize::from(is_later)] += 1;
+        }
+    }
+    // what some reports have no word on is unknown there
+    for (fact, [by_before, by_after]) in facts.iter_mut().zip(told_by) {
+        if by_before < before.len() {
+            fact.before.insert(None);
+        }
+        if by_after < after.len() {
+            fact.after.insert(None);
         }
     }
     facts
@@ -120,9 +131,9 @@ fn of_machine(report: &Report) -> Vec<Told> {
         None if host.unknown.contains_key("hypervisor") => None,
         None => Some(NONE.into()),
     };
-    let cache = |size: Option<u64>| size.map_or("?".into(), crate::report::length);
     let memory = &host.memory;
-    let caches = format!("{} / {} / {}", cache(memory.l1d), cache(memory.l2), cache(memory.l3));
+    let caches: Option<Vec<String>> =
+        [memory.l1d, memory.l2, memory.l3].iter().map(|size| size.map(crate::report::length)).collect();
     let tool = &report.tool;
     let commit = tool.commit.as_ref().map(|c| format!(" ({c})")).unwrap_or_default();
     vec![
@@ -131,7 +142,7 @@ fn of_machine(report: &Report) -> Vec<Told> {
         told("board", Bearing::Every, &[], firmware.and_then(|f| f.board.clone())),
         told(HYPERVISOR, Bearing::Every, &[], hypervisor),
         told(BITS, Bearing::Every, &[], Some(bits(&host.cpu.features, |f| f.cpuid))),
-        told(CACHES, Bearing::Every, &[], Some(caches)),
+        told(CACHES, Bearing::Every, &[], caches.map(|c| c.join(" / "))),
         told("page size", Bearing::Every, &[], Some(memory.page_size.to_string())),
         told(FSPROBE, Bearing::Every, &[], Some(format!("{}{commit}, {}", tool.version, tool.target))),
         told("file system", Bearing::Files, &[], report.source.as_ref().and_then(|s| s.fs_type.clone())),
@@ -141,16 +152,19 @@ fn of_machine(report: &Report) -> Vec<Told> {
 /// A kernel may set registers that change the CPU itself, so its facts bear on every path.
 fn of_kernel(host: &Host) -> Vec<Told> {
     let kernel = &host.kernel;
-    let seen = bits(&host.cpu.features, |f| f.kernel == Some(true));
+    let features = &host.cpu.features;
+    // of the others most kernels have no word at all
+    let has_word = features.erms.kernel.is_some() && features.fsrm.kernel.is_some();
+    let seen = has_word.then(|| bits(features, |f| f.kernel == Some(true)));
     let words = kernel.cmdline.as_ref().map(|w| if w.is_empty() { NONE.into() } else { w.join(" ") });
     let mut all = vec![
         told(KERNEL, Bearing::Every, &[], Some(kernel.release.clone())),
         told(COMMAND_LINE, Bearing::Every, &[], words),
-        told(SEEN_BITS, Bearing::Every, &[KERNEL, COMMAND_LINE, BITS], Some(seen)),
+        told(SEEN_BITS, Bearing::Every, &[KERNEL, COMMAND_LINE, MICROCODE, BITS], seen),
         told(
             "kernel's copy routine",
             Bearing::Every,
-            &[KERNEL, COMMAND_LINE, BITS, SEEN_BITS],
+            &[KERNEL, COMMAND_LINE, MICROCODE, BITS, SEEN_BITS],
             kernel.copy_routine.clone(),
         ),
         told("transparent huge pages", Bearing::Files, &[KERNEL, COMMAND_LINE], host.memory.thp.clone()),

@@ -33,7 +33,8 @@ pub fn matrices(report: &Report, style: Style) -> String {
     let left = shown.count().saturating_sub(FEW);
     if many && left > 0 {
         let paths = counted(left as u64, "more slow path");
-        let text = format!("The matrices of {paths} are left out: name one with --paths to see its own.");
+        let text =
+            format!("The matrices of {paths} are left out: fsprobe sweep --paths shows one by itself.");
         out.push(paragraph("", &text, style.width));
     }
     out.join("\n")

@@ -1,5 +1,6 @@
 //! What stands at one end: a file, a pipe, a socket, a terminal or something else.
 
+use super::transfer::Ending;
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek};
 use rustix::net::{SocketType, sockopt::socket_type};
 use std::io::{self, IsTerminal};
@@ -67,12 +68,21 @@ impl End {
     pub fn would_feed_itself(&self, output: &End) -> bool {
         let one_file = self.sort == Sort::File && self.identity == output.identity;
         let ahead = output.append || self.position < output.position;
-        one_file && self.position < self.size && ahead
+        one_file && self.left() > 0 && ahead
     }
 
-    /// Whether it can end and yet go on when it is read once more, so that its end is asked for once only.
-    pub(super) fn is_stream(&self) -> bool {
-        matches!(self.sort, Sort::Pipe | Sort::Stream)
+    /// Bytes of a file from where it stands.
+    pub(super) fn left(&self) -> u64 {
+        self.size.saturating_sub(self.position)
+    }
+
+    /// What is known of its end. A device tells no size.
+    pub(super) fn ending(&self) -> Ending {
+        match self.sort {
+            Sort::Pipe | Sort::Stream => Ending::Once,
+            Sort::File => Ending::After(self.left()),
+            _ => Ending::After(u64::MAX),
+        }
     }
 }
 

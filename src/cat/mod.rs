@@ -59,7 +59,7 @@ pub fn pass(input: BorrowedFd<'_>, output: BorrowedFd<'_>, by: Preference, buffe
         _ => vec![],
     };
     let mut calls = calls::Descriptors { input, output };
-    let (legs, end) = transfer::transfer(&mut calls, &ways, from.is_stream(), buffer);
+    let (legs, end) = transfer::transfer(&mut calls, &ways, from.ending(), buffer);
     Passage { legs, widened, trouble: end.err() }
 }
 

@@ -8,20 +8,16 @@ use std::os::fd::BorrowedFd;
 /// (/proc/sys/fs/pipe-max-size).
 const WIDE: usize = 1 << 20;
 
-/// Widens the pipes among two ends, unless a file fits in as they are; says in words which, and to what.
+/// Widens the pipes among two ends; says in words which, and to what.
 pub(super) fn widen(input: BorrowedFd<'_>, from: &End, output: BorrowedFd<'_>, to: &End) -> Vec<String> {
-    let left = match from.sort {
-        Sort::File => usize::try_from(from.size.saturating_sub(from.position)).unwrap_or(usize::MAX),
-        _ => usize::MAX,
-    };
     let ends = [("the input", input, from), ("the output", output, to)];
     let pipes = ends.into_iter().filter(|(_, _, end)| end.sort == Sort::Pipe);
-    pipes.filter_map(|(name, pipe, _)| widen_one(name, pipe, left)).collect()
+    pipes.filter_map(|(name, pipe, _)| widen_one(name, pipe)).collect()
 }
 
 /// Widens one pipe as far as the kernel lets it; none where it stays as it is.
-fn widen_one(name: &str, pipe: BorrowedFd<'_>, left: usize) -> Option<String> {
-    let before = pipe_capacity(pipe).ok().filter(|&capacity| capacity < left)?;
+fn widen_one(name: &str, pipe: BorrowedFd<'_>) -> Option<String> {
+    let before = pipe_capacity(pipe).ok()?;
     let mut wanted = WIDE;
     while wanted > before {
         match set_pipe_capacity(pipe, wanted) {

@@ -38,16 +38,29 @@ pub enum Trouble {
     Loop,
 }
 
-/// Passes everything by the given ways, the last of which is read/write. `ends_once`: the input's end,
-/// once met, is final, as that of a pipe; elsewhere read(2) has the last word, since some file systems let
-/// other calls say 0 for files that hold something (copy_file_range(2) on /proc and FUSE, its manual's BUGS).
+/// What is known of an input's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It is met once and final, as that of a pipe.
+    Once,
+    /// It is to be expected after so many bytes, and read(2) has the last word: some file systems let
+    /// other calls say 0 for files that hold more (copy_file_range(2) on /proc and FUSE, its manual's BUGS).
+    /// Not asked of the others, since splice(2) waits for room in a full pipe before it sees an end.
+    After(u64),
+}
+
+/// Passes everything by the given ways, the last of which is read/write.
 pub(super) fn transfer(
     calls: &mut impl Calls,
     ways: &[Choice],
-    ends_once: bool,
+    ending: Ending,
     buffer: &mut Buffer,
 ) -> (Vec<Leg>, Result<(), Trouble>) {
     let mut legs: Vec<Leg> = vec![];
+    let mut left = match ending {
+        Ending::Once => u64::MAX,
+        Ending::After(bytes) => bytes,
+    };
     let mut at_end = false;
     for &choice in ways {
         if choice.way != Way::ReadWrite && at_end {
@@ -56,26 +69,28 @@ pub(super) fn transfer(
         let mut leg = Leg { choice, bytes: 0, left: None };
         let ended = match choice.way {
             Way::ReadWrite => read_and_write(calls, buffer, &mut leg.bytes).map(|()| true),
-            _ => pass(calls, &mut leg),
+            _ => pass(calls, &mut leg, left),
         };
+        left = left.saturating_sub(leg.bytes);
         // the read that only confirms an end is not worth telling
         if !(at_end && leg.bytes == 0 && ended.is_ok()) {
             legs.push(leg);
         }
         match ended {
             Err(trouble) => return (legs, Err(trouble)),
-            Ok(true) if ends_once => break,
+            Ok(true) if ending == Ending::Once => break,
             Ok(ended) => at_end = ended,
         }
     }
     (legs, Ok(()))
 }
 
-/// One way within the kernel, until the input's end (true) or until it is refused (false). Whatever the
-/// refusal is, the next way finds both sides where this one left them, and tells it if it is an error.
-fn pass(calls: &mut impl Calls, leg: &mut Leg) -> Result<bool, Trouble> {
+/// One way within the kernel, until the input's end or `left` bytes (true), or until it is refused (false).
+/// Whatever the refusal is, the next way finds both sides where this one left them, and tells it if it is
+/// an error.
+fn pass(calls: &mut impl Calls, leg: &mut Leg, left: u64) -> Result<bool, Trouble> {
     let mut waits = 0;
-    loop {
+    while leg.bytes < left {
         match calls.pass(leg.choice.way) {
             Ok(0) => return Ok(true),
             Ok(bytes) => {
@@ -94,6 +109,7 @@ fn pass(calls: &mut impl Calls, leg: &mut Leg) -> Result<bool, Trouble> {
             }
         }
     }
+    Ok(true)
 }
 
 /// read(2) and write(2) until the input's end.

@@ -7,6 +7,10 @@
 use super::end::{End, Sort};
 use std::fmt;
 
+/// Files of less are not spliced into a pipe: a call more than read and write need, and every page of
+/// theirs takes a place in the pipe of its own, so that many small ones fill it sooner than their bytes would.
+const SMALL: u64 = 64 << 10;
+
 /// One way for bytes from descriptor to descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
@@ -84,6 +88,7 @@ fn in_kernel(input: &End, output: &End) -> Result<Vec<Choice>, &'static str> {
         (Sort::File, _) if input.size == 0 => {
             Err("the input says that it is empty, as files do that are made while they are read (/proc)")
         }
+        (Sort::File, Sort::Pipe) if input.left() < SMALL => Err("a small file, for one read and one write"),
         (_, Sort::Pipe) => Ok(vec![chosen(Way::Splice, "the output is a pipe")]),
         (Sort::Pipe, _) => Ok(vec![chosen(Way::Splice, "the input is a pipe")]),
         (Sort::File, Sort::File) => Ok(vec![
@@ -101,7 +106,7 @@ mod tests {
 
     fn end(sort: Sort) -> End {
         // an identity of its own for every sort
-        End { sort, size: 10, identity: (1, sort as u64), append: false, position: 0 }
+        End { sort, size: SMALL, identity: (1, sort as u64), append: false, position: 0 }
     }
 
     fn taken(input: &End, output: &End, by: Preference) -> Vec<Way> {
@@ -132,12 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn append_mode_empty_files_and_one_file_are_read_and_written() {
+    fn append_mode_small_files_and_one_file_are_read_and_written() {
         let append = |sort| End { append: true, ..end(sort) };
         let auto = |input: &End, output: &End| taken(input, output, Preference::Auto);
         assert_eq!(auto(&end(Sort::Pipe), &append(Sort::File)), [Way::ReadWrite]);
         assert_eq!(auto(&end(Sort::File), &append(Sort::Pipe)), [Way::Splice, Way::ReadWrite]);
-        assert_eq!(auto(&End { size: 0, ..end(Sort::File) }, &end(Sort::Pipe)), [Way::ReadWrite]);
+        for size in [0, SMALL - 1] {
+            assert_eq!(auto(&End { size, ..end(Sort::File) }, &end(Sort::Pipe)), [Way::ReadWrite]);
+        }
         assert_eq!(auto(&end(Sort::File), &end(Sort::File)), [Way::ReadWrite]);
     }
 

@@ -113,15 +113,17 @@ fn ways() -> Vec<Choice> {
     [Way::CopyFileRange, Way::SendFile, Way::ReadWrite].map(|way| Choice { way, why: "test" }).into()
 }
 
-fn run(calls: &mut Moody, ends_once: bool) -> (Vec<Leg>, Result<(), Trouble>) {
-    transfer(calls, &ways(), ends_once, &mut Buffer::default())
+fn run(calls: &mut Moody, ending: Ending) -> (Vec<Leg>, Result<(), Trouble>) {
+    transfer(calls, &ways(), ending, &mut Buffer::default())
 }
 
 proptest! {
     #[test]
-    fn every_byte_arrives_once_and_in_order(len in 0usize..400_000, moods in moods()) {
+    fn every_byte_arrives_once_and_in_order(
+        len in 0usize..400_000, said in 0u64..500_000, moods in moods(),
+    ) {
         let mut calls = Moody::new(bytes(len), moods);
-        let (legs, ended) = run(&mut calls, false);
+        let (legs, ended) = run(&mut calls, Ending::After(said));
         prop_assert!(ended.is_ok());
         prop_assert_eq!(&calls.output, &calls.input);
         prop_assert_eq!(legs.iter().map(|leg| leg.bytes).sum::<u64>(), len as u64);
@@ -134,7 +136,7 @@ proptest! {
         let mut calls = Moody::new(bytes(len), moods);
         calls.room = room;
         calls.full = if closed { ErrorKind::BrokenPipe } else { ErrorKind::StorageFull };
-        let (legs, ended) = run(&mut calls, false);
+        let (legs, ended) = run(&mut calls, Ending::After(u64::MAX));
         match ended {
             Ok(()) => prop_assert!(len <= room),
             Err(Trouble::Closed) => prop_assert!(closed && len > room),
@@ -148,12 +150,13 @@ proptest! {
 
 #[test]
 fn the_end_of_a_pipe_is_asked_for_once_and_that_of_a_file_twice() {
-    for (ends_once, moods, expected) in [
-        (true, vec![Mood::Passes(10), Mood::SaysEnd], 10),
-        (false, vec![Mood::Passes(10), Mood::SaysEnd], 100),
+    for (ending, moods, expected) in [
+        (Ending::Once, vec![Mood::Passes(10), Mood::SaysEnd], 10),
+        (Ending::After(u64::MAX), vec![Mood::Passes(10), Mood::SaysEnd], 100),
+        (Ending::After(10), vec![Mood::Passes(10)], 100),
     ] {
         let mut calls = Moody::new(bytes(100), moods);
-        assert!(run(&mut calls, ends_once).1.is_ok());
+        assert!(run(&mut calls, ending).1.is_ok());
         assert_eq!(calls.output, &calls.input[..expected]);
     }
 }
@@ -163,7 +166,7 @@ fn each_way_knows_which_side_it_waits_for() {
     use Mood::{NotReady, Passes, Refuses};
     let moods = vec![NotReady, Refuses, Refuses, NotReady, Passes(9), NotReady];
     let mut calls = Moody::new(bytes(10), moods);
-    let (legs, _) = run(&mut calls, false);
+    let (legs, _) = run(&mut calls, Ending::After(u64::MAX));
     assert_eq!(calls.waited, [Wait::Both, Wait::Input, Wait::Output]);
     let left: Vec<_> = legs.iter().map(|leg| (leg.choice.way, leg.left.is_some(), leg.bytes)).collect();
     assert_eq!(left, [(Way::CopyFileRange, true, 0), (Way::SendFile, true, 0), (Way::ReadWrite, false, 10)]);
@@ -173,7 +176,7 @@ fn each_way_knows_which_side_it_waits_for() {
 fn a_way_that_never_gets_ready_is_left() {
     let moods = vec![Mood::NotReady; PATIENCE as usize + 1];
     let mut calls = Moody::new(bytes(10), moods);
-    let (legs, ended) = run(&mut calls, true);
+    let (legs, ended) = run(&mut calls, Ending::Once);
     assert!(ended.is_ok() && legs[0].left.is_some());
     assert_eq!(calls.output, calls.input);
 }

@@ -1,5 +1,9 @@
 //! Every verb and flag, declared once: parsing, help, man page and completions come from here.
 
+mod cat;
+
+pub use cat::CatArgs;
+
 use crate::report::{Allocator, PathName, UnknownWord};
 use crate::sweep::{Length, Offsets};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -35,6 +39,8 @@ pub enum Verb {
     Compare(CompareArgs),
     /// Report: a saved report for a terminal, a ticket, a forge, a spreadsheet or monitoring
     Report(ReportArgs),
+    /// Experiment: files to stdout by the cheapest way that is correct, and how much that saves
+    Cat(CatArgs),
 }
 
 /// What `report` makes of a report.

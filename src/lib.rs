@@ -9,8 +9,11 @@
 //!
 //! A [`report::Report`] holds everything measured and every fact needed to judge it. [`judge`] and
 //! [`render`] are pure functions of reports and import nothing that measures; [`commands`] loops.
+//!
+//! Beside the pipeline stand the experiments, each a room of its own on top of [`sys`]: [`mod@cat`].
 
 pub mod allocator;
+pub mod cat;
 pub mod cli;
 pub mod commands;
 pub mod host;

@@ -10,6 +10,7 @@ const LINES: usize = 450;
 
 const ALL: &[&str] = &[
     "allocator",
+    "cat",
     "cli",
     "commands",
     "host",
@@ -23,7 +24,7 @@ const ALL: &[&str] = &[
 ];
 
 /// The rooms, and which others each may name. A new room is entered here.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("lib", &[]),
     ("main", &["cli", "commands"]),
     ("cli", ALL),
@@ -32,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("sweep", &["path", "allocator", "sys", "report"]),
     ("path", &["sys", "report"]),
     ("allocator", &["sys", "report"]),
+    ("cat", &["sys", "report"]),
     ("simulate", &["path", "allocator", "sweep", "report"]),
     ("judge", &["report"]),
     ("render", &["report"]),

@@ -9,6 +9,7 @@ const DOCUMENTS: [&str; 9] = [
     "CHANGELOG.md",
     "docs/bias.md",
     "docs/compare.md",
+    "docs/experiments.md",
     "docs/methodology.md",
     "docs/report-format.md",
     "docs/signatures.md",
@@ -54,7 +55,7 @@ fn options_in_the_readme_exist() {
         let output = Command::new(env!("CARGO_BIN_EXE_fsprobe")).args([verb, "--help"]).output();
         String::from_utf8(output.expect("fsprobe runs").stdout).expect("UTF-8")
     };
-    let known = options(&["sweep", "cpu", "check", "compare", "report"].map(help).concat());
+    let known = options(&["sweep", "cpu", "check", "compare", "report", "cat"].map(help).concat());
     assert!(known.len() > 15, "{known:?}");
     // options of other programs that the README shows
     let foreign: BTreeSet<String> = ["--release", "--test"].map(str::to_owned).into();

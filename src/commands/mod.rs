@@ -3,6 +3,7 @@
 //! Only this room knows all the others. What goes wrong is one line for people; what a run found is
 //! an [`Outcome`], which main turns into the exit code.
 
+pub mod cat;
 pub mod check;
 pub mod compare;
 pub mod cpu;
@@ -23,6 +24,8 @@ pub enum Outcome {
     Done,
     /// Exit code 1, where the verb's exit codes tell the state.
     Affected,
+    /// Exit code 1: something went wrong, as told on stderr, and the rest was done (`cat`).
+    Troubled,
     /// Exit code 3, where the verb's exit codes tell the state.
     Inconclusive,
     /// Exit code 130: interrupted, what was measured is saved.
@@ -34,7 +37,7 @@ impl Outcome {
     pub fn code(self) -> u8 {
         match self {
             Outcome::Done => 0,
-            Outcome::Affected => 1,
+            Outcome::Affected | Outcome::Troubled => 1,
             Outcome::Inconclusive => 3,
             Outcome::Interrupted => 130,
         }
@@ -66,6 +69,7 @@ impl Failure {
 /// Runs a verb.
 pub fn run(verb: Verb) -> Result<Outcome, Failure> {
     match verb {
+        Verb::Cat(args) => cat::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Cpu(args) => cpu::run(&args),

@@ -18,7 +18,7 @@ mod screen;
 mod series;
 mod signature;
 mod state;
-mod stats;
+pub mod stats;
 mod windows;
 
 pub use again::again;

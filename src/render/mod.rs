@@ -5,6 +5,7 @@
 
 mod ascii;
 mod band_table;
+pub mod cat;
 pub mod check;
 mod colours;
 pub mod compare;

@@ -5,6 +5,7 @@
 //! added, never renamed or given another meaning, and unknown fields are ignored on load.
 //! This room may not measure, judge or print.
 
+mod cat;
 mod cell;
 mod colours;
 mod comparison;
@@ -20,6 +21,7 @@ mod side;
 mod verdict;
 mod words;
 
+pub use cat::{CatBench, CatRow};
 pub use cell::{Cell, CellSpec, Control, Floor, Noise, Placement, RoundPages, Run, Skipped};
 pub use colours::{Colours, Level, Pair, Prediction, Profile, Proof};
 pub use comparison::{

@@ -1,7 +1,7 @@
 //! Properties of pipes and sockets.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
 
 /// A fcntl(2) of plain numbers.
 fn control(fd: BorrowedFd<'_>, command: libc::c_int, argument: libc::c_int) -> io::Result<libc::c_int> {
@@ -32,6 +32,17 @@ pub fn set_pipe_capacity(pipe: BorrowedFd<'_>, bytes: usize) -> io::Result<usize
     control(pipe, libc::F_SETPIPE_SZ, bytes).map(|bytes| bytes as usize)
 }
 
+/// Closes a duplicate of a descriptor, and tells what close(2) says: file systems that write late (NFS)
+/// report failed writes there.
+pub fn close_duplicate(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let duplicate = fd.try_clone_to_owned()?.into_raw_fd();
+    // SAFETY: the descriptor was just made, nobody else knows it, and it is not used again.
+    match unsafe { libc::close(duplicate) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Bytes that a socket's sender may have under way, the kernel's bookkeeping included (SO_SNDBUF).
 pub fn send_buffer(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut bytes: libc::c_int = 0;
@@ -60,6 +71,14 @@ mod tests {
         assert!(set_pipe_capacity(writer.as_fd(), usize::MAX).is_err());
         never_wait(reader.as_fd()).unwrap();
         assert_eq!(reader.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn the_original_stays_open_when_its_duplicate_closes() {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        close_duplicate(writer.as_fd()).unwrap();
+        std::io::Write::write_all(&mut writer, b"x").unwrap();
+        assert_eq!(reader.read(&mut [0]).unwrap(), 1);
     }
 
     #[test]

@@ -1,0 +1,191 @@
+//! `fsprobe cat`: files to stdout, or with `--bench` how fast that is, way by way.
+
+use super::sweep::seed_from_clock;
+use super::{Failure, Outcome, print};
+use crate::cat::bench::{self, Bench};
+use crate::cat::{self, Buffer, Trouble};
+use crate::cli::CatArgs;
+use crate::host;
+use crate::judge::stats;
+use crate::render;
+use crate::report::{CatBench, CatRow, Host, Schema, Tool};
+use crate::sweep::SHUFFLE;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Rounds of a bench that are left out: they bring the file into the page cache.
+const WARMUP: u32 = 1;
+
+/// Runs the verb.
+///
+/// # Errors
+/// Of `--bench` alone; what goes wrong with a file is told at once, and makes the exit code 1.
+pub fn run(args: &CatArgs) -> Result<Outcome, Failure> {
+    match &args.bench {
+        Some(file) => run_bench(args, file),
+        None => Ok(if concatenate(args) { Outcome::Done } else { Outcome::Troubled }),
+    }
+}
+
+/// Passes every file; false where something went wrong.
+fn concatenate(args: &CatArgs) -> bool {
+    let stdin_alone = [PathBuf::from("-")];
+    let files = if args.files.is_empty() { &stdin_alone[..] } else { &args.files };
+    let stdout = io::stdout();
+    let mut buffer = Buffer::default();
+    let mut all_well = true;
+    for file in files {
+        match pass(args, file, &stdout, &mut buffer) {
+            None => {}
+            Some(Trouble::Closed) => return false,
+            Some(trouble @ Trouble::Write(_)) => {
+                complain(&trouble.to_string());
+                return false;
+            }
+            Some(trouble) => {
+                complain(&format!("{}: {trouble}", cat::shown(file)));
+                all_well = false;
+            }
+        }
+    }
+    if let Err(error) = cat::finish(stdout.as_fd()) {
+        complain(&Trouble::Write(error).to_string());
+        return false;
+    }
+    all_well
+}
+
+/// Passes one file, and explains how if asked to.
+fn pass(args: &CatArgs, file: &Path, stdout: &io::Stdout, buffer: &mut Buffer) -> Option<Trouble> {
+    let passage = if bench::is_stdin(file) {
+        cat::pass(io::stdin().as_fd(), stdout.as_fd(), args.way, buffer)
+    } else {
+        match File::open(file) {
+            Ok(opened) => cat::pass(opened.as_fd(), stdout.as_fd(), args.way, buffer),
+            Err(error) => return Some(Trouble::Read(error)),
+        }
+    };
+    if args.explain {
+        complain(&format!("{}: {passage}", cat::shown(file)));
+    }
+    passage.trouble
+}
+
+/// One line on stderr; where that is closed or full, the exit code has to do.
+fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "fsprobe: {line}");
+}
+
+fn run_bench(args: &CatArgs, file: &Path) -> Result<Outcome, Failure> {
+    if bench::is_stdin(file) {
+        return Err(Failure::line(
+            "--bench passes a file again and again, and stdin only once (name a file)",
+        ));
+    }
+    let started = Instant::now();
+    let recorded_at = jiff::Timestamp::now();
+    let mut bench = Bench::new(file).map_err(Failure::line)?;
+    let seed = args.seed.unwrap_or_else(seed_from_clock);
+    let ns = samples(&mut bench, args.rounds, seed).map_err(Failure::line)?;
+    let cat = summary(&bench, args.rounds, ns);
+    if !args.json {
+        print(&render::cat::table(&cat))?;
+        return Ok(Outcome::Done);
+    }
+    let document = Document {
+        schema: Schema::of_verb("cat"),
+        tool: Tool::this(),
+        recorded_at: recorded_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        run: Run {
+            command: "cat",
+            options: RunOptions { bench: "<file>", rounds: args.rounds, json: true },
+            shuffle: SHUFFLE,
+            seed,
+            duration_s: started.elapsed().as_secs_f64(),
+        },
+        host: host::gather(true),
+        cat,
+    };
+    let json = serde_json::to_string_pretty(&document).map_err(Failure::line)?;
+    print(&format!("{json}\n"))?;
+    Ok(Outcome::Done)
+}
+
+/// The nanoseconds of every row, one a round: each round all rows, in a fresh random order.
+fn samples(bench: &mut Bench, rounds: u32, seed: u64) -> Result<Vec<Vec<u64>>, bench::BenchError> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut order: Vec<usize> = (0..bench.runners.len()).collect();
+    let mut ns = vec![vec![]; order.len()];
+    for round in 0..rounds + WARMUP {
+        order.shuffle(&mut random);
+        for &row in &order {
+            let sample = bench.sample(row)?;
+            if round >= WARMUP {
+                ns[row].push(sample);
+            }
+        }
+    }
+    Ok(ns)
+}
+
+/// Medians and intervals of every row.
+fn summary(bench: &Bench, rounds: u32, ns: Vec<Vec<u64>>) -> CatBench {
+    let bytes = bench.bytes();
+    let plain = ns[0].clone();
+    let rows = bench.runners.iter().zip(ns).map(|(runner, ns)| {
+        let speeds: Vec<f64> = ns.iter().map(|&ns| bytes as f64 * 1e9 / ns.max(1) as f64).collect();
+        let factors: Vec<f64> = plain.iter().zip(&ns).map(|(&a, &b)| a as f64 / b.max(1) as f64).collect();
+        CatRow {
+            name: runner.name.into(),
+            what: runner.what.clone(),
+            bytes_per_s: stats::median_of(speeds.iter().copied()).unwrap_or(0.0),
+            bytes_per_s_ci95: stats::median_interval(&speeds),
+            factor: stats::median_of(factors.iter().copied()).unwrap_or(0.0),
+            factor_ci95: stats::median_interval(&factors),
+            ns,
+        }
+    });
+    CatBench {
+        size: bench.size,
+        bytes,
+        rounds,
+        warmup_discarded: WARMUP,
+        cpus: bench.cpus,
+        rows: rows.collect(),
+        skipped: bench.no_cat.iter().map(|reason| format!("the system's cat: {reason}")).collect(),
+    }
+}
+
+/// The JSON of `fsprobe cat --bench`, schema `fsprobe-cat`.
+#[derive(Serialize)]
+struct Document {
+    schema: Schema,
+    tool: Tool,
+    recorded_at: String,
+    run: Run,
+    host: Host,
+    cat: CatBench,
+}
+
+#[derive(Serialize)]
+struct Run {
+    command: &'static str,
+    options: RunOptions,
+    shuffle: &'static str,
+    seed: u64,
+    duration_s: f64,
+}
+
+#[derive(Serialize)]
+struct RunOptions {
+    bench: &'static str,
+    rounds: u32,
+    json: bool,
+}

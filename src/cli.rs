@@ -1,5 +1,9 @@
 //! Every verb and flag, declared once: parsing, help, man page and completions come from here.
 
+mod pipe;
+
+pub use pipe::{PipeArgs, PipeEndArgs};
+
 use crate::report::{Allocator, PathName, UnknownWord};
 use crate::sweep::{Length, Offsets};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -35,6 +39,11 @@ pub enum Verb {
     Compare(CompareArgs),
     /// Report: a saved report for a terminal, a ticket, a forge, a spreadsheet or monitoring
     Report(ReportArgs),
+    /// Experiment: how fast are Linux pipes here, rung by rung, and which rung's copies can meet a band?
+    Pipe(Box<PipeArgs>),
+    /// One process of the two that `pipe` starts
+    #[command(hide = true)]
+    PipeEnd(PipeEndArgs),
 }
 
 /// What `report` makes of a report.

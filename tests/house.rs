@@ -15,6 +15,7 @@ const ALL: &[&str] = &[
     "host",
     "judge",
     "path",
+    "pipe",
     "render",
     "report",
     "simulate",
@@ -23,7 +24,7 @@ const ALL: &[&str] = &[
 ];
 
 /// The rooms, and which others each may name. A new room is entered here.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("lib", &[]),
     ("main", &["cli", "commands"]),
     ("cli", ALL),
@@ -31,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("host", &["sys", "report"]),
     ("sweep", &["path", "allocator", "sys", "report"]),
     ("path", &["sys", "report"]),
+    ("pipe", &["sys", "report"]),
     ("allocator", &["sys", "report"]),
     ("simulate", &["path", "allocator", "sweep", "report"]),
     ("judge", &["report"]),

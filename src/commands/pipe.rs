@@ -46,6 +46,9 @@ pub fn run(args: &PipeArgs) -> Result<Outcome, Failure> {
     if let Some(Stopped::Broken(why)) = stopped {
         return Err(Failure::line(why));
     }
+    if stopped.is_some() {
+        pipe.notes.push("interrupted: these are the samples taken until then".into());
+    }
     judge(&mut pipe);
     let run = Run {
         command: "pipe",

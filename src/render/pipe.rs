@@ -36,7 +36,8 @@ fn heading(pipe: &Pipe, style: Style) -> String {
         true => format!("writer and reader both on CPU {writer}"),
         false => format!("writer on CPU {writer}, reader on CPU {reader}"),
     };
-    let verified = match pipe.rungs.iter().chain(&pipe.yardsticks).any(|r| r.verified) {
+    let checked = |r: &Rung| r.verified && !r.samples.is_empty();
+    let verified = match pipe.rungs.iter().chain(&pipe.yardsticks).any(checked) {
         true => " Every byte that arrived was checked and was right.",
         false => "",
     };

@@ -1,8 +1,10 @@
 //! Every verb and flag, declared once: parsing, help, man page and completions come from here.
 
 mod cat;
+mod pipe;
 
 pub use cat::CatArgs;
+pub use pipe::{PipeArgs, PipeEndArgs};
 
 use crate::report::{Allocator, PathName, UnknownWord};
 use crate::sweep::{Length, Offsets};
@@ -41,6 +43,11 @@ pub enum Verb {
     Report(ReportArgs),
     /// Experiment: files to stdout by the cheapest way that is correct, and how much that saves
     Cat(CatArgs),
+    /// Experiment: how fast are Linux pipes here, rung by rung, and which rung's copies can meet a band?
+    Pipe(Box<PipeArgs>),
+    /// One process of the two that `pipe` starts
+    #[command(hide = true)]
+    PipeEnd(PipeEndArgs),
 }
 
 /// What `report` makes of a report.

@@ -7,6 +7,8 @@
 //!                     └──── questions (pure) ◄──────┘   until there are none
 //! ```
 //!
+//! [`pipe`] stands beside that line: it reruns a published experiment, one process against another.
+//!
 //! A [`report::Report`] holds everything measured and every fact needed to judge it. [`judge`] and
 //! [`render`] are pure functions of reports and import nothing that measures; [`commands`] loops.
 //!
@@ -19,6 +21,7 @@ pub mod commands;
 pub mod host;
 pub mod judge;
 pub mod path;
+pub mod pipe;
 pub mod render;
 pub mod report;
 pub mod simulate;

@@ -55,7 +55,8 @@ fn options_in_the_readme_exist() {
         let output = Command::new(env!("CARGO_BIN_EXE_fsprobe")).args([verb, "--help"]).output();
         String::from_utf8(output.expect("fsprobe runs").stdout).expect("UTF-8")
     };
-    let known = options(&["sweep", "cpu", "check", "compare", "report", "cat"].map(help).concat());
+    let known =
+        options(&["sweep", "cpu", "check", "compare", "report", "cat", "pipe"].map(help).concat());
     assert!(known.len() > 15, "{known:?}");
     // options of other programs that the README shows
     let foreign: BTreeSet<String> = ["--release", "--test"].map(str::to_owned).into();

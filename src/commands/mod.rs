@@ -9,6 +9,7 @@ pub mod compare;
 pub mod cpu;
 mod destination;
 mod folder;
+pub mod pipe;
 pub mod report;
 pub mod sweep;
 
@@ -73,6 +74,8 @@ pub fn run(verb: Verb) -> Result<Outcome, Failure> {
         Verb::Check(args) => check::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
+        Verb::Pipe(args) => pipe::run(&args),
+        Verb::PipeEnd(args) => pipe::end(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
     }

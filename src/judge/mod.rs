@@ -12,6 +12,7 @@ mod decide;
 mod edges;
 mod noise;
 mod page_crossing;
+pub mod pipe;
 mod profile;
 mod questions;
 mod screen;

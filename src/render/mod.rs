@@ -18,6 +18,7 @@ pub mod markdown;
 mod markup;
 mod number;
 pub mod openmetrics;
+pub mod pipe;
 pub mod plot;
 pub mod reproducer;
 mod said;

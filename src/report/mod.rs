@@ -13,6 +13,7 @@ mod density;
 mod file;
 mod host;
 mod options;
+mod pipe;
 mod pmu;
 mod printable;
 mod remedy;
@@ -31,6 +32,10 @@ pub use comparison::{
 pub use file::{LoadError, SaveError, load, parse, save, to_json, write_whole};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};
+pub use pipe::{
+    Counted, Estimate, Exposed, Figures, HugeFound, Mapping, Moved, OffsetCell, OffsetSweep, Pipe, PipeBand,
+    PipeSample, Rung,
+};
 pub use pmu::{Pmu, PmuCount, PmuEvent};
 pub use printable::printable;
 pub use remedy::{AtLength, Remedy};

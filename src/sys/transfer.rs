@@ -1,5 +1,6 @@
 //! System calls that move bytes and that the standard library lacks.
 
+use rustix::pipe::{IoSliceRaw, SpliceFlags};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -46,6 +47,14 @@ pub fn splice_out(pipe: BorrowedFd<'_>, to: BorrowedFd<'_>, len: usize) -> io::R
     let null = std::ptr::null_mut();
     // SAFETY: both descriptors are open while borrowed; no memory is involved.
     count(unsafe { libc::splice(pipe.as_raw_fd(), null, to.as_raw_fd(), null, len, 0) })
+}
+
+/// vmsplice(2) into a pipe: the pages of `bytes` themselves, which the pipe's reader sees as they are when it
+/// looks, so also what is written to them after this call.
+pub fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8], flags: SpliceFlags) -> rustix::io::Result<usize> {
+    // SAFETY: the slice names exactly `bytes`, whose pages the kernel only reads, and holds on its own for as
+    // long as the pipe refers to them, should they be unmapped here.
+    unsafe { rustix::pipe::vmsplice(pipe, &[IoSliceRaw::from_slice(bytes)], flags) }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 pub struct ThreadUsage {
     /// Times the kernel took the CPU away.
     pub involuntary_switches: u64,
+    /// Times it gave the CPU up, to wait for something.
+    pub voluntary_switches: u64,
     /// Page faults, minor and major.
     pub page_faults: u64,
 }
@@ -17,6 +19,7 @@ pub fn thread() -> Option<ThreadUsage> {
     let failed = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
     (failed == 0).then_some(ThreadUsage {
         involuntary_switches: usage.ru_nivcsw as u64,
+        voluntary_switches: usage.ru_nvcsw as u64,
         page_faults: (usage.ru_minflt + usage.ru_majflt) as u64,
     })
 }

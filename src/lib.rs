@@ -9,6 +9,8 @@
 //!
 //! A [`report::Report`] holds everything measured and every fact needed to judge it. [`judge`] and
 //! [`render`] are pure functions of reports and import nothing that measures; [`commands`] loops.
+//!
+//! Beside the pipeline stand experiments, the published programs that led here: [`readers`].
 
 pub mod allocator;
 pub mod cli;
@@ -16,6 +18,7 @@ pub mod commands;
 pub mod host;
 pub mod judge;
 pub mod path;
+pub mod readers;
 pub mod render;
 pub mod report;
 pub mod simulate;

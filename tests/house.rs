@@ -15,6 +15,7 @@ const ALL: &[&str] = &[
     "host",
     "judge",
     "path",
+    "readers",
     "render",
     "report",
     "simulate",
@@ -23,7 +24,7 @@ const ALL: &[&str] = &[
 ];
 
 /// The rooms, and which others each may name. A new room is entered here.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("lib", &[]),
     ("main", &["cli", "commands"]),
     ("cli", ALL),
@@ -32,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("sweep", &["path", "allocator", "sys", "report"]),
     ("path", &["sys", "report"]),
     ("allocator", &["sys", "report"]),
+    ("readers", &["sys", "report"]),
     ("simulate", &["path", "allocator", "sweep", "report"]),
     ("judge", &["report"]),
     ("render", &["report"]),

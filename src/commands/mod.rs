@@ -8,6 +8,7 @@ pub mod compare;
 pub mod cpu;
 mod destination;
 mod folder;
+pub mod readers;
 pub mod report;
 pub mod sweep;
 
@@ -26,6 +27,8 @@ pub enum Outcome {
     Inconclusive,
     /// Exit code 130: interrupted, what was measured is saved.
     Interrupted,
+    /// The exit code of the command that was run.
+    OfCommand(u8),
 }
 
 impl Outcome {
@@ -36,11 +39,12 @@ impl Outcome {
             Outcome::Affected => 1,
             Outcome::Inconclusive => 3,
             Outcome::Interrupted => 130,
+            Outcome::OfCommand(code) => code,
         }
     }
 }
 
-/// Why a verb failed: one line for stderr, exit code 2.
+/// Why a verb failed: one line for stderr, and the exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The line, with what to do about it.
@@ -49,12 +53,28 @@ pub enum Failure {
     /// Output could not be written.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
+    /// A verb that ends as a command does could not run it.
+    #[error("{line}")]
+    Command {
+        /// 125 for a failure of fsprobe's own, 126 not executable, 127 not found: as env(1) does.
+        code: u8,
+        /// The line, with what to do about it.
+        line: String,
+    },
 }
 
 impl Failure {
     /// A failure with its line.
     pub fn line(text: impl ToString) -> Self {
         Failure::Line(text.to_string())
+    }
+
+    /// The exit code of the contract.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Command { code, .. } => *code,
+            Failure::Line(_) | Failure::Output(_) => 2,
+        }
     }
 }
 
@@ -64,6 +84,7 @@ pub fn run(verb: Verb) -> Result<Outcome, Failure> {
         Verb::Check(args) => check::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
+        Verb::Readers(args) => readers::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
     }

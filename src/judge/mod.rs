@@ -14,6 +14,7 @@ mod noise;
 mod page_crossing;
 mod profile;
 mod questions;
+pub mod readers;
 mod screen;
 mod series;
 mod signature;

@@ -18,6 +18,7 @@ mod markup;
 mod number;
 pub mod openmetrics;
 pub mod plot;
+pub mod readers;
 pub mod reproducer;
 mod said;
 pub mod terminal;

@@ -14,6 +14,7 @@ mod host;
 mod options;
 mod pmu;
 mod printable;
+mod readers;
 mod remedy;
 mod samples;
 mod side;
@@ -31,6 +32,9 @@ pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memor
 pub use options::{Options, RunInfo};
 pub use pmu::{Pmu, PmuCount, PmuEvent};
 pub use printable::printable;
+pub use readers::{
+    Excess, HugePages, Landed, Moved, Reader, ReaderName, Readers, Reason, SkippedReader, Times,
+};
 pub use remedy::{AtLength, Remedy};
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Rejudged, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};

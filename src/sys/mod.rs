@@ -6,6 +6,7 @@
 
 pub mod block;
 pub mod cgroup;
+pub mod child;
 pub mod clock;
 pub mod cpu;
 pub mod descriptor;
@@ -19,6 +20,8 @@ pub mod perf;
 pub mod ring;
 pub mod routines;
 pub mod signals;
+pub mod stdio;
+pub mod tracer;
 pub mod transfer;
 pub mod usage;
 

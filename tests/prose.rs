@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "CHANGELOG.md",
     "docs/bias.md",
     "docs/compare.md",
+    "docs/experiments.md",
     "docs/methodology.md",
     "docs/report-format.md",
     "docs/signatures.md",
@@ -53,7 +54,7 @@ fn options_in_the_readme_exist() {
         let output = Command::new(env!("CARGO_BIN_EXE_fsprobe")).args([verb, "--help"]).output();
         String::from_utf8(output.expect("fsprobe runs").stdout).expect("UTF-8")
     };
-    let known = options(&["sweep", "cpu", "check", "compare", "report"].map(help).concat());
+    let known = options(&["sweep", "cpu", "check", "compare", "readers", "report"].map(help).concat());
     assert!(known.len() > 15, "{known:?}");
     // options of other programs that the README shows
     let foreign: BTreeSet<String> = ["--release", "--test"].map(str::to_owned).into();

@@ -12,7 +12,7 @@ use crate::sys::{self, memory};
 use crate::{host, judge};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -172,10 +172,12 @@ fn end_on_signal(caught: &Caught, running: &AtomicU32, over: &AtomicBool) {
         let child = running.load(Ordering::SeqCst);
         match passed {
             None => {
-                sys::child::signal(child, signal);
+                sys::child::signal_group(child, signal);
                 passed = Some(Instant::now());
             }
-            Some(at) if at.elapsed() > GRACE => sys::child::kill(child),
+            Some(at) if at.elapsed() > GRACE => {
+                sys::child::signal_group(child, SIGKILL);
+            }
             Some(_) => {}
         }
     }

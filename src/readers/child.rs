@@ -49,9 +49,7 @@ fn read(reader: ReaderName, ask_huge: bool, file: &Path) -> io::Result<Answer> {
         ReaderName::Mimalloc => allocated(file, Allocator::Mimalloc, ask_huge),
         ReaderName::Mmap => mapped(file),
         ReaderName::Opendal => opendal(file),
-        ReaderName::Python | ReaderName::Command => {
-            Err(io::Error::other("this reader is another program"))
-        }
+        ReaderName::Python | ReaderName::Command => Err(io::Error::other("this reader is another program")),
     }?;
     let call_ns = clock::now_ns().saturating_sub(before_ns);
     let faults = faults().zip(faults_before).map(|(after, before)| after - before);
@@ -247,8 +245,7 @@ mod tests {
     #[test]
     fn reads_are_done_again_where_they_should_land() {
         let file = file();
-        let replay =
-            Replay { dst: 0x010, moved: 0x410, src: 5, len: 8192, reused: true, ask_huge: false };
+        let replay = Replay { dst: 0x010, moved: 0x410, src: 5, len: 8192, reused: true, ask_huge: false };
         for (turn, reused) in [(0, true), (3, false), (7, true)] {
             let times = replayed(Replay { reused, ..replay }, file.path(), turn).unwrap();
             assert!(times.same_ns > 0 && times.moved_ns > 0 && times.present_ns > 0);
@@ -263,7 +260,8 @@ mod tests {
         for order in ["", "{\"read\":{\"reader\":\"python\",\"ask_huge\":false}}"] {
             assert!(obey(order, Path::new("/nowhere"), 0).starts_with("{\"Err\":"), "{order}");
         }
-        let order = serde_json::to_string(&Order::Read { reader: ReaderName::FsRead, ask_huge: false }).unwrap();
+        let order =
+            serde_json::to_string(&Order::Read { reader: ReaderName::FsRead, ask_huge: false }).unwrap();
         assert_eq!(obey(&order, Path::new("/nowhere"), 0), "{\"Err\":\"No such file or directory\"}\n");
     }
 }

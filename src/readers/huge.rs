@@ -53,9 +53,11 @@ mod tests {
     fn each_setting_of_the_system() {
         assert_eq!(of(Some("always"), true).kinds, [HugePages::Off, HugePages::On]);
         assert!(!of(Some("always"), true).by_asking && of(Some("madvise"), true).by_asking);
-        for (mode, can_refuse, kind) in
-            [(Some("never"), true, HugePages::Off), (Some("madvise"), false, HugePages::AsIs), (None, true, HugePages::AsIs)]
-        {
+        for (mode, can_refuse, kind) in [
+            (Some("never"), true, HugePages::Off),
+            (Some("madvise"), false, HugePages::AsIs),
+            (None, true, HugePages::AsIs),
+        ] {
             let settable = of(mode, can_refuse);
             assert_eq!(settable.kinds, [kind]);
             assert!(settable.note.is_some());

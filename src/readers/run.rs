@@ -5,6 +5,7 @@ use crate::sys::child::{self, Ended, Preparation};
 use crate::sys::{clock, reason, tracer};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,8 +48,8 @@ pub fn answering<T: DeserializeOwned>(
     running: &Running,
 ) -> Result<Ran<T>, String> {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
-    let (ran, mut process) =
-        run(command, refuse_huge, file, running).map_err(|error| format!("it cannot be run: {}", reason(&error)))?;
+    let (ran, mut process) = run(command, refuse_huge, file, running)
+        .map_err(|error| format!("it cannot be run: {}", reason(&error)))?;
     let mut text = String::new();
     // An answer is one short line, which fits the pipe, so the child has not waited for its reader.
     if let Some(out) = process.stdout.as_mut() {
@@ -69,7 +70,8 @@ fn run(
     file: Option<FileId>,
     running: &Running,
 ) -> io::Result<(Ran<()>, Child)> {
-    command.stdin(Stdio::null());
+    // A group of its own, so that a signal reaches whatever it starts as well.
+    command.stdin(Stdio::null()).process_group(0);
     Preparation { traced: file.is_some(), refuse_huge_pages }.of(&mut command);
     let before_ns = clock::now_ns();
     let process = command.spawn()?;

@@ -193,8 +193,7 @@ impl<'a> Session<'a> {
         let mut command = self.command(ReaderName::Command, HugePages::AsIs);
         command.stderr(Stdio::inherit());
         let name = crate::report::printable(&self.setup.command[0].to_string_lossy(), 300);
-        let ran =
-            run::silent(command, None, None, &self.running).map_err(|error| Refused { name, error })?;
+        let ran = run::silent(command, None, None, &self.running).map_err(|error| Refused { name, error })?;
         self.status = Some(ran.ended.status);
         Ok(())
     }
@@ -252,15 +251,15 @@ impl<'a> Session<'a> {
         };
         let file = self.untraced.is_none().then_some(self.setup.file_id);
         let ran = self.run(name, kind, file)?;
-        let seen = ran.seen.as_ref();
+        // Only a command of the user's may mean another file.
+        let seen = ran.seen.as_ref().filter(|seen| !seen.of_others || name == ReaderName::Command);
         let own = ran.told.as_ref().and_then(own_landing);
         task.reader.landed = seen.and_then(|seen| seen.landed).or(own);
         task.reader.read_unknown = match (name, seen) {
             (ReaderName::Mmap, _) => Some("it makes no read(2)".into()),
             (_, Some(Seen { read_ns: Err(reason), .. })) => Some(reason.clone()),
-            (_, Some(Seen { of_others: true, .. })) => Some("it did not read the file".into()),
             (_, Some(_)) => None,
-            (_, None) => self.untraced.clone(),
+            (_, None) => self.untraced.clone().or(Some("it did not read the file".into())),
         };
         let ask_huge = self.asks(kind);
         task.replay = task.reader.landed.map(|landed| Replay {
@@ -429,6 +428,7 @@ fn finished(task: Task) -> Reader {
         present_ns: task.replayed.iter().map(|r| r.present_ns).collect(),
         ratio: 1.0,
         ratio_ci95: None,
+        slow: false,
     });
     let mut faults = task.faults;
     faults.sort_unstable();

@@ -5,6 +5,9 @@ use crate::sys::tracer::{Call, Observer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 
+/// Reads of other files count from this length on: the loader reads the heads of libraries.
+const LEAST: u64 = 4096;
+
 /// A file, whatever its name.
 pub type FileId = (u64, u64);
 
@@ -100,8 +103,8 @@ impl Observer for Watch {
             let brought = Brought { address: call.arguments[1], position, len, ns };
             match from {
                 From::File => self.reads.push(brought),
-                From::Another => self.others.push(brought),
-                From::Elsewhere => {}
+                From::Another if len >= LEAST => self.others.push(brought),
+                From::Another | From::Elsewhere => {}
             }
         }
     }
@@ -189,13 +192,14 @@ mod tests {
     #[test]
     fn reads_of_other_files_count_where_there_are_no_others() {
         let mut watch = Watch::of((1, 2));
-        let call = |number, thread| Call { thread, number, arguments: [0, 0x1010, 50, 0, 0, 0] };
-        let mut read = |from| {
+        let call = |number, thread| Call { thread, number, arguments: [0, 0x1010, 5000, 0, 0, 0] };
+        let mut read = |from, len| {
             watch.begun.insert(7, (from, 0));
-            watch.ended(&call(libc::SYS_read, 7), 50, 900);
+            watch.ended(&call(libc::SYS_read, 7), len, 900);
         };
-        read(From::Elsewhere);
-        read(From::Another);
+        read(From::Elsewhere, 5000);
+        read(From::Another, 832);
+        read(From::Another, 5000);
         watch.ended(&call(libc::SYS_close, 7), 0, 100);
         let seen = watch.seen();
         assert!(seen.of_others);

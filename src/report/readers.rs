@@ -205,6 +205,8 @@ pub struct Moved {
     pub ratio: f64,
     /// Its 95 % interval.
     pub ratio_ci95: Option<[f64; 2]>,
+    /// Whether the reader's page offset is clearly the slower one.
+    pub slow: bool,
 }
 
 /// Nanoseconds beyond the best reader, by where they go; negative where a reader gains.

@@ -31,6 +31,9 @@ impl Preparation {
     }
 
     fn apply(self) -> io::Result<()> {
+        // Should this process end first, however that comes, the child ends too.
+        // SAFETY: plain numbers.
+        answer(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
         if let Some(refused) = self.refuse_huge_pages {
             // SAFETY: plain numbers.
             answer(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, usize::from(refused), 0, 0, 0) })?;
@@ -87,15 +90,19 @@ pub(super) fn reaped(child: libc::pid_t, flags: libc::c_int) -> io::Result<(libc
 
 /// Ends a child at once. Nothing happens where it has ended already.
 pub fn kill(child: u32) {
-    signal(child, libc::SIGKILL);
-}
-
-/// Sends a child a signal. Nothing happens where it has ended already, or for number 0.
-pub fn signal(child: u32, number: i32) {
     let child = child as libc::pid_t;
     if child > 0 {
         // SAFETY: no memory involved; a positive number names one process.
-        unsafe { libc::kill(child, number) };
+        unsafe { libc::kill(child, libc::SIGKILL) };
+    }
+}
+
+/// Sends a signal to the process group that a child leads. Nothing happens where it is gone, or for number 0.
+pub fn signal_group(leader: u32, number: i32) {
+    let leader = leader as libc::pid_t;
+    if leader > 1 {
+        // SAFETY: no memory involved; below -1 a number names one group.
+        unsafe { libc::kill(-leader, number) };
     }
 }
 
@@ -134,9 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_ends() {
-        let child = Command::new("sleep").arg("100").spawn().unwrap().id();
+    fn kills_and_signals_arrive() {
+        let sleep = || Command::new("sleep").arg("100").process_group(0).spawn().unwrap().id();
+        let child = sleep();
         kill(child);
         assert_eq!(wait(child).unwrap().status.signal(), Some(9));
+        let leader = sleep();
+        signal_group(leader, libc::SIGTERM);
+        assert_eq!(wait(leader).unwrap().status.signal(), Some(15));
+        signal_group(0, libc::SIGKILL);
     }
 }

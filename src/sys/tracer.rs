@@ -149,9 +149,9 @@ fn syscall_info(thread: libc::pid_t) -> io::Result<Option<At>> {
     }
     Ok(match info.op {
         // SAFETY: the kernel fills the part of the union that `op` names.
-        libc::PTRACE_SYSCALL_INFO_ENTRY => Some(unsafe {
-            At::Entry { number: info.u.entry.nr as i64, arguments: info.u.entry.args }
-        }),
+        libc::PTRACE_SYSCALL_INFO_ENTRY => {
+            Some(unsafe { At::Entry { number: info.u.entry.nr as i64, arguments: info.u.entry.args } })
+        }
         // SAFETY: as above.
         libc::PTRACE_SYSCALL_INFO_EXIT => Some(unsafe { At::Exit { result: info.u.exit.sval } }),
         _ => None,

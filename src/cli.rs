@@ -9,6 +9,7 @@ pub use pipe::{PipeArgs, PipeEndArgs};
 use crate::report::{Allocator, PathName, UnknownWord};
 use crate::sweep::{Length, Offsets};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -39,6 +40,8 @@ pub enum Verb {
     Cpu(CpuArgs),
     /// Report: did it change between two reports, and what may be credited?
     Compare(CompareArgs),
+    /// Experiment: programs that read one file, and why one is slower than another
+    Readers(ReadersArgs),
     /// Report: a saved report for a terminal, a ticket, a forge, a spreadsheet or monitoring
     Report(ReportArgs),
     /// Experiment: files to stdout by the cheapest way that is correct, and how much that saves
@@ -197,6 +200,53 @@ pub struct CompareArgs {
     /// What to write to stdout
     #[arg(long, value_enum, default_value = "terminal", conflicts_with = "json")]
     pub format: CompareFormat,
+}
+
+/// Options of `fsprobe readers`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "With --exec fsprobe ends as the command did: with its exit code, 128 and its number after a signal, 127 if it is\n\
+        not found, 126 if it cannot be run, 125 after a failure of fsprobe's own.\n\n\
+        Examples:\n  \
+        fsprobe readers                                  the published table on a 64 MiB file of fsprobe's own\n  \
+        fsprobe readers --file /tmp/64M --exec cat {}    and a program of yours; {} stands for the file\n  \
+        fsprobe readers --bpftrace > read.bt             the script that shows the same from outside"
+)]
+pub struct ReadersArgs {
+    /// The file to read; never opened for writing. Without it fsprobe makes a 64 MiB file of its own
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// A command to measure beside the others, run many times: its stdin is empty, its stdout discarded, its
+    /// stderr shown the first time. A word `{}` stands for the file. Must come last
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
+    pub exec: Vec<OsString>,
+    /// Complete visits to every reader, in fresh random order
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// The CPU that all run on [default: the last one allowed]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// Seed of the orders [default: taken from the clock, and recorded]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Write JSON to stdout instead of text. It names the file and the programs
+    #[arg(long)]
+    pub json: bool,
+    /// Name neither the file nor the programs, so that the output can go into a public ticket
+    #[arg(long)]
+    pub anonymous: bool,
+    /// Write a bpftrace script that shows read latencies by page offset from outside, and measure nothing
+    #[arg(long, conflicts_with_all = ["file", "exec", "json"])]
+    pub bpftrace: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// What a child process of `readers` does
+    #[arg(long, hide = true, requires = "file")]
+    pub child: Option<String>,
+    /// In which order it does it
+    #[arg(long, hide = true, default_value = "0")]
+    pub turn: usize,
 }
 
 /// How pages back the buffers.

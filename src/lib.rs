@@ -12,7 +12,8 @@
 //! A [`report::Report`] holds everything measured and every fact needed to judge it. [`judge`] and
 //! [`render`] are pure functions of reports and import nothing that measures; [`commands`] loops.
 //!
-//! Beside the pipeline stand the experiments, each a room of its own on top of [`sys`]: [`mod@cat`].
+//! Beside the pipeline stand experiments, the published programs that led here, each a room of its own:
+//! [`mod@cat`], [`pipe`] and [`readers`].
 
 pub mod allocator;
 pub mod cat;
@@ -22,6 +23,7 @@ pub mod host;
 pub mod judge;
 pub mod path;
 pub mod pipe;
+pub mod readers;
 pub mod render;
 pub mod report;
 pub mod simulate;

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(failure) => {
             complain(&failure.to_string());
-            ExitCode::from(2)
+            ExitCode::from(failure.code())
         }
     }
 }

@@ -17,6 +17,7 @@ const ALL: &[&str] = &[
     "judge",
     "path",
     "pipe",
+    "readers",
     "render",
     "report",
     "simulate",
@@ -25,7 +26,7 @@ const ALL: &[&str] = &[
 ];
 
 /// The rooms, and which others each may name. A new room is entered here.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("lib", &[]),
     ("main", &["cli", "commands"]),
     ("cli", ALL),
@@ -36,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("pipe", &["sys", "report"]),
     ("allocator", &["sys", "report"]),
     ("cat", &["sys", "report"]),
+    ("readers", &["sys", "report"]),
     ("simulate", &["path", "allocator", "sweep", "report"]),
     ("judge", &["report"]),
     ("render", &["report"]),

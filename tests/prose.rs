@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 10] = [
     "README.md",
     "CHANGELOG.md",
     "docs/bias.md",
@@ -55,8 +55,8 @@ fn options_in_the_readme_exist() {
         let output = Command::new(env!("CARGO_BIN_EXE_fsprobe")).args([verb, "--help"]).output();
         String::from_utf8(output.expect("fsprobe runs").stdout).expect("UTF-8")
     };
-    let known =
-        options(&["sweep", "cpu", "check", "compare", "report", "cat", "pipe"].map(help).concat());
+    let verbs = ["sweep", "cpu", "check", "compare", "report", "cat", "pipe", "readers"];
+    let known = options(&verbs.map(help).concat());
     assert!(known.len() > 15, "{known:?}");
     // options of other programs that the README shows
     let foreign: BTreeSet<String> = ["--release", "--test"].map(str::to_owned).into();

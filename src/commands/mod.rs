@@ -10,6 +10,7 @@ pub mod cpu;
 mod destination;
 mod folder;
 pub mod pipe;
+pub mod readers;
 pub mod report;
 pub mod sweep;
 
@@ -31,6 +32,8 @@ pub enum Outcome {
     Inconclusive,
     /// Exit code 130: interrupted, what was measured is saved.
     Interrupted,
+    /// The exit code of the command that was run.
+    OfCommand(u8),
 }
 
 impl Outcome {
@@ -41,6 +44,7 @@ impl Outcome {
             Outcome::Affected | Outcome::Troubled => 1,
             Outcome::Inconclusive => 3,
             Outcome::Interrupted => 130,
+            Outcome::OfCommand(code) => code,
         }
     }
 }
@@ -48,7 +52,7 @@ impl Outcome {
 /// Characters of a failure's line.
 const LONGEST_LINE: usize = 4000;
 
-/// Why a verb failed: one line for stderr, exit code 2.
+/// Why a verb failed: one line for stderr, and the exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The line, with what to do about it.
@@ -57,6 +61,14 @@ pub enum Failure {
     /// Output could not be written.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
+    /// A verb that ends as a command does could not run it.
+    #[error("{line}")]
+    Command {
+        /// 125 for a failure of fsprobe's own, 126 not executable, 127 not found: as env(1) does.
+        code: u8,
+        /// The line, with what to do about it.
+        line: String,
+    },
 }
 
 impl Failure {
@@ -64,6 +76,14 @@ impl Failure {
     pub fn line(text: impl ToString) -> Self {
         // whatever a message quotes is not to be trusted
         Failure::Line(printable(&text.to_string(), LONGEST_LINE))
+    }
+
+    /// The exit code of the contract.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Command { code, .. } => *code,
+            Failure::Line(_) | Failure::Output(_) => 2,
+        }
     }
 }
 
@@ -76,6 +96,7 @@ pub fn run(verb: Verb) -> Result<Outcome, Failure> {
         Verb::Cpu(args) => cpu::run(&args),
         Verb::Pipe(args) => pipe::run(&args),
         Verb::PipeEnd(args) => pipe::end(&args),
+        Verb::Readers(args) => readers::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
     }

@@ -15,6 +15,7 @@ mod page_crossing;
 pub mod pipe;
 mod profile;
 mod questions;
+pub mod readers;
 mod screen;
 mod series;
 mod signature;

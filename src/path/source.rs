@@ -7,9 +7,9 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes moved at a time when the file is filled or read through.
@@ -144,6 +144,12 @@ impl Source {
         Ok(Source { file: Arc::new(file), name: "fsprobe's own file".into(), kind: "own", stamp })
     }
 
+    /// A name by which child processes open this very file, while this process holds it: also one without
+    /// a name of its own.
+    pub fn name_for_children(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+
     /// Bytes in the file when it was opened.
     pub fn size(&self) -> u64 {
         self.stamp.size
@@ -262,8 +268,6 @@ fn printable(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
-    use std::path::PathBuf;
 
     fn file(folder: &tempfile::TempDir, bytes: usize) -> PathBuf {
         let path = folder.path().join("source");

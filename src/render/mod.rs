@@ -20,6 +20,7 @@ mod number;
 pub mod openmetrics;
 pub mod pipe;
 pub mod plot;
+pub mod readers;
 pub mod reproducer;
 mod said;
 pub mod terminal;

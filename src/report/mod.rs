@@ -16,6 +16,7 @@ mod options;
 mod pipe;
 mod pmu;
 mod printable;
+mod readers;
 mod remedy;
 mod samples;
 mod side;
@@ -38,6 +39,9 @@ pub use pipe::{
 };
 pub use pmu::{Pmu, PmuCount, PmuEvent};
 pub use printable::printable;
+pub use readers::{
+    Excess, HugePages, Landed, MovedBuffer, Reader, ReaderName, Readers, Reason, SkippedReader, Times,
+};
 pub use remedy::{AtLength, Remedy};
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Rejudged, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};

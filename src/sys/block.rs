@@ -8,6 +8,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 /// What fresh memory is filled with. Not zero, so that no page can be the kernel's shared zero page.
@@ -107,10 +108,30 @@ impl Block {
         if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// Where the byte at `at` lies, and how many bytes there are from it on.
+    pub(super) fn rest(&mut self, at: usize) -> io::Result<(*mut u8, usize)> {
+        let len = self.len.checked_sub(at).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((self.start.as_ptr().wrapping_add(at), len))
+    }
+
+    /// One read(2) of at most `len` bytes to `at`, into pages that nothing need have touched before.
+    pub fn read(&mut self, file: BorrowedFd<'_>, at: usize, len: usize) -> io::Result<usize> {
+        let (start, rest) = self.rest(at)?;
+        // SAFETY: the descriptor is open while borrowed, and the block is writable for `rest` bytes from
+        // `start` on.
+        let read = unsafe { libc::read(file.as_raw_fd(), start.cast(), len.min(rest)) };
+        usize::try_from(read).map_err(|_| io::Error::last_os_error())
+    }
+
     /// Writes every byte, which faults every page in.
-    pub fn faulted_in(self) -> Memory {
+    pub fn fill(&mut self) {
         // SAFETY: the block is `len` writable bytes that only `self` refers to.
         unsafe { self.start.write_bytes(FILL, self.len) };
+    }
+
+    /// The block with every byte written.
+    pub fn faulted_in(mut self) -> Memory {
+        self.fill();
         Memory(self)
     }
 }

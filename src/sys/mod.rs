@@ -6,6 +6,7 @@
 
 pub mod block;
 pub mod cgroup;
+pub mod child;
 pub mod clock;
 pub mod cpu;
 pub mod descriptor;
@@ -21,6 +22,8 @@ pub mod ring;
 pub mod routines;
 pub mod shared;
 pub mod signals;
+pub mod stdio;
+pub mod tracer;
 pub mod transfer;
 pub mod usage;
 

@@ -1,0 +1,154 @@
+//! Child processes with what the standard library cannot set, and what the kernel counted for them.
+
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+
+/// How a child process ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// Its status.
+    pub status: ExitStatus,
+    /// Page faults, minor and major, of it and the children that it waited for.
+    pub faults: u64,
+}
+
+/// What is set between fork and exec.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Preparation {
+    /// Whether the calling thread is to be its tracer ([`super::tracer::follow`]).
+    pub traced: bool,
+    /// Whether transparent huge pages are refused to it, or allowed again; none leaves that as it is.
+    pub refuse_huge_pages: Option<bool>,
+}
+
+impl Preparation {
+    /// Has the command prepared so. Where the kernel refuses, `spawn` fails with its reason.
+    pub fn of(self, command: &mut Command) {
+        // SAFETY: between fork and exec the closure makes only system calls, which are async-signal-safe; it
+        // allocates nothing (an error by number is none) and touches no lock.
+        unsafe { command.pre_exec(move || self.apply()) };
+    }
+
+    fn apply(self) -> io::Result<()> {
+        // Should this process end first, however that comes, the child ends too.
+        // SAFETY: plain numbers.
+        answer(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+        if let Some(refused) = self.refuse_huge_pages {
+            // SAFETY: plain numbers.
+            answer(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, usize::from(refused), 0, 0, 0) })?;
+        }
+        if self.traced {
+            let null = std::ptr::null_mut::<libc::c_void>();
+            // SAFETY: PTRACE_TRACEME uses none of its other arguments.
+            answer(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, null, null) } as libc::c_int)?;
+        }
+        Ok(())
+    }
+}
+
+fn answer(returned: libc::c_int) -> io::Result<()> {
+    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether transparent huge pages are refused to this process already; none where the kernel does not say.
+pub fn huge_pages_refused() -> Option<bool> {
+    // SAFETY: plain numbers.
+    match unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) } {
+        returned if returned < 0 => None,
+        returned => Some(returned != 0),
+    }
+}
+
+/// Waits for a child to end.
+///
+/// # Errors
+/// Where it is no child of this process that has not been waited for.
+pub fn wait(child: u32) -> io::Result<Ended> {
+    // A process id is a positive pid_t.
+    reaped(child as libc::pid_t, 0).map(|(_, ended)| ended)
+}
+
+/// wait4(2), again after an interruption: which process, and how it ended or stopped.
+pub(super) fn reaped(child: libc::pid_t, flags: libc::c_int) -> io::Result<(libc::pid_t, Ended)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: rusage is plain numbers, for which all zeros are a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `status` and `usage` are valid and writable.
+        let which = unsafe { libc::wait4(child, &mut status, flags, &mut usage) };
+        if which >= 0 {
+            let faults = (usage.ru_minflt + usage.ru_majflt) as u64;
+            return Ok((which, Ended { status: ExitStatus::from_raw(status), faults }));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Ends a child at once. Nothing happens where it has ended already.
+pub fn kill(child: u32) {
+    let child = child as libc::pid_t;
+    if child > 0 {
+        // SAFETY: no memory involved; a positive number names one process.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+    }
+}
+
+/// Sends a signal to the process group that a child leads. Nothing happens where it is gone, or for number 0.
+pub fn signal_group(leader: u32, number: i32) {
+    let leader = leader as libc::pid_t;
+    if leader > 1 {
+        // SAFETY: no memory involved; below -1 a number names one group.
+        unsafe { libc::kill(-leader, number) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, preparation: Preparation) -> Ended {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        preparation.of(&mut command);
+        wait(command.spawn().unwrap().id()).unwrap()
+    }
+
+    #[test]
+    fn ends_are_told_with_their_faults() {
+        let ended = sh("exit 7", Preparation::default());
+        assert_eq!(ended.status.code(), Some(7));
+        assert!(ended.faults > 0);
+        assert_eq!(sh("kill -9 $$", Preparation::default()).status.signal(), Some(9));
+        assert!(wait(1).is_err(), "not a child");
+    }
+
+    #[test]
+    fn huge_pages_are_refused_across_exec() {
+        if huge_pages_refused().is_none() {
+            eprintln!("skipped: this kernel cannot refuse huge pages to a process");
+            return;
+        }
+        for (refused, shown) in [(true, "0"), (false, "1")] {
+            let script = format!("grep -q 'THP_enabled:.*{shown}' /proc/self/status");
+            let told = sh("grep -q THP_enabled /proc/self/status", Preparation::default()).status.success();
+            let preparation = Preparation { refuse_huge_pages: Some(refused), traced: false };
+            assert!(!told || sh(&script, preparation).status.success(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn kills_and_signals_arrive() {
+        let sleep = || Command::new("sleep").arg("100").process_group(0).spawn().unwrap().id();
+        let child = sleep();
+        kill(child);
+        assert_eq!(wait(child).unwrap().status.signal(), Some(9));
+        let leader = sleep();
+        signal_group(leader, libc::SIGTERM);
+        assert_eq!(wait(leader).unwrap().status.signal(), Some(15));
+        signal_group(0, libc::SIGKILL);
+    }
+}

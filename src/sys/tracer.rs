@@ -1,0 +1,222 @@
+//! The system calls of another program, seen by ptrace(2): which, with what, and how long each took.
+//!
+//! Each call stops the program twice, so a time here holds two switches between the processes; what
+//! that costs shows in the calls that do next to nothing.
+
+use super::child::{Ended, reaped};
+use super::clock;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+
+/// A system call as it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// The thread.
+    pub thread: u32,
+    /// The call's number.
+    pub number: i64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+/// What looks on.
+pub trait Observer {
+    /// A call begins; the thread waits for this to return.
+    fn begins(&mut self, call: &Call);
+    /// It has ended with this result (negative: an error) after so many nanoseconds.
+    fn ended(&mut self, call: &Call, result: i64, ns: u64);
+}
+
+/// A call that has not ended yet.
+struct Pending {
+    call: Call,
+    at_ns: u64,
+}
+
+/// Follows a child spawned as `traced` by this thread, and whatever it starts, until the child ends. What
+/// it leaves running is ended then.
+///
+/// # Errors
+/// Where the kernel cannot tell system calls (before Linux 5.3, or a sandbox); the child is ended then.
+pub fn follow(child: u32, observer: &mut dyn Observer) -> io::Result<Ended> {
+    let root = child as libc::pid_t;
+    let mut threads = HashSet::new();
+    let followed = serve(root, &mut threads, observer);
+    for &thread in threads.iter().filter(|&&thread| thread != root || followed.is_err()) {
+        super::child::kill(thread as u32);
+    }
+    // Reaped, so that none stays behind as a zombie.
+    while !threads.is_empty() {
+        match reaped(-1, libc::__WALL | libc::__WNOTHREAD) {
+            Ok((thread, ended)) if ended.status.code().or(ended.status.signal()).is_some() => {
+                threads.remove(&thread);
+            }
+            Ok((thread, _)) => resume(thread, 0),
+            Err(_) => break,
+        }
+    }
+    followed
+}
+
+fn serve(
+    root: libc::pid_t,
+    threads: &mut HashSet<libc::pid_t>,
+    observer: &mut dyn Observer,
+) -> io::Result<Ended> {
+    let mut pending: HashMap<libc::pid_t, Pending> = HashMap::new();
+    threads.insert(root);
+    let mut has_options = false;
+    loop {
+        let (thread, ended) = reaped(-1, libc::__WALL | libc::__WNOTHREAD)?;
+        let now_ns = clock::now_ns();
+        let raw = ended.status.into_raw();
+        let Some(signal) = ended.status.stopped_signal() else {
+            pending.remove(&thread);
+            threads.remove(&thread);
+            if thread == root {
+                return Ok(ended);
+            }
+            continue;
+        };
+        let is_new = threads.insert(thread);
+        let event = raw >> 16;
+        let mut deliver = 0;
+        if signal == libc::SIGTRAP | 0x80 {
+            match syscall_info(thread)? {
+                Some(At::Entry { number, arguments }) => {
+                    let call = Call { thread: thread as u32, number, arguments };
+                    observer.begins(&call);
+                    pending.insert(thread, Pending { call, at_ns: clock::now_ns() });
+                }
+                Some(At::Exit { result }) => {
+                    if let Some(Pending { call, at_ns }) = pending.remove(&thread) {
+                        observer.ended(&call, result, now_ns.saturating_sub(at_ns));
+                    }
+                }
+                None => {}
+            }
+        } else if !has_options && thread == root && signal == libc::SIGTRAP {
+            set_options(root)?;
+            has_options = true;
+        } else if event == 0 && !(is_new && signal == libc::SIGSTOP) {
+            // A signal of the program's own; new threads begin with a stop that is the tracer's.
+            deliver = signal;
+        }
+        resume(thread, deliver);
+    }
+}
+
+fn resume(thread: libc::pid_t, signal: libc::c_int) {
+    let null = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: the thread is a stopped tracee of this one, and PTRACE_SYSCALL takes a number for data. Where
+    // the thread was killed meanwhile, the call fails and the next wait tells of its end.
+    unsafe { libc::ptrace(libc::PTRACE_SYSCALL, thread, null, signal as usize) };
+}
+
+/// System calls told from other stops, children followed, and all ended should the tracer end.
+fn set_options(thread: libc::pid_t) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACESYSGOOD
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEEXEC
+        | libc::PTRACE_O_EXITKILL;
+    let null = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: the thread is a stopped tracee of this one; the options are a number.
+    match unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, thread, null, options as usize) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Where a thread stands.
+enum At {
+    Entry { number: i64, arguments: [u64; 6] },
+    Exit { result: i64 },
+}
+
+/// What the kernel tells of the call that a thread stopped at; none where it was killed meanwhile.
+fn syscall_info(thread: libc::pid_t) -> io::Result<Option<At>> {
+    // SAFETY: the structure is plain numbers, for which all zeros are a value.
+    let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::ptrace_syscall_info>();
+    // SAFETY: the thread is a stopped tracee of this one; the kernel writes at most `size` bytes to `info`.
+    let written = unsafe { libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, thread, size, &raw mut info) };
+    if written < 0 {
+        let error = io::Error::last_os_error();
+        return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };
+    }
+    Ok(match info.op {
+        // SAFETY: the kernel fills the part of the union that `op` names.
+        libc::PTRACE_SYSCALL_INFO_ENTRY => {
+            Some(unsafe { At::Entry { number: info.u.entry.nr as i64, arguments: info.u.entry.args } })
+        }
+        // SAFETY: as above.
+        libc::PTRACE_SYSCALL_INFO_EXIT => Some(unsafe { At::Exit { result: info.u.exit.sval } }),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::child::Preparation;
+    use super::*;
+    use std::process::Command;
+
+    #[derive(Default)]
+    struct Writes {
+        begun: u64,
+        bytes: i64,
+        ns: u64,
+    }
+
+    impl Observer for Writes {
+        fn begins(&mut self, call: &Call) {
+            self.begun += u64::from(call.number == libc::SYS_write);
+        }
+        fn ended(&mut self, call: &Call, result: i64, ns: u64) {
+            if call.number == libc::SYS_write {
+                self.bytes += result;
+                self.ns += ns;
+            }
+        }
+    }
+
+    /// Runs a shell script traced; none where tracing is forbidden.
+    fn traced(script: &str) -> Option<(Writes, Ended)> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(std::process::Stdio::null());
+        Preparation { traced: true, refuse_huge_pages: None }.of(&mut command);
+        let Ok(child) = command.spawn() else {
+            eprintln!("skipped: ptrace is forbidden here");
+            return None;
+        };
+        let mut writes = Writes::default();
+        let ended = follow(child.id(), &mut writes).unwrap();
+        Some((writes, ended))
+    }
+
+    #[test]
+    fn calls_of_the_child_and_of_its_children_are_seen() {
+        let Some((writes, ended)) = traced("printf 12345; (printf 678; sh -c 'printf 90'); exit 5") else {
+            return;
+        };
+        assert_eq!((writes.begun, writes.bytes, ended.status.code()), (3, 10, Some(5)));
+        assert!(writes.ns > 0);
+    }
+
+    #[test]
+    fn signals_reach_the_program() {
+        let Some((writes, ended)) = traced("trap 'printf caught' USR1; kill -USR1 $$; kill -TERM $$") else {
+            return;
+        };
+        assert_eq!((writes.bytes, ended.status.signal()), (6, Some(15)));
+    }
+
+    #[test]
+    fn what_is_left_running_is_ended() {
+        let Some((_, ended)) = traced("sleep 100 & exit 0") else { return };
+        assert!(ended.status.success());
+    }
+}

@@ -87,7 +87,7 @@ fn interval(estimate: &Estimate, word: impl Fn(f64) -> String) -> String {
 }
 
 fn row([rung, speed, interval, factor, faults, switches, exposed]: [&str; 7]) -> String {
-    let line = format!("{rung:<25}{speed:>6}{interval:>12}{factor:>7}{faults:>8}{switches:>9}  {exposed}");
+    let line = format!("{rung:<25}{speed:>7}{interval:>12}{factor:>7}{faults:>7}{switches:>9}  {exposed}");
     format!("{}\n", line.trim_end())
 }
 

@@ -94,7 +94,8 @@ fn row([rung, speed, interval, factor, faults, switches, exposed]: [&str; 7]) ->
 fn legend(style: Style) -> String {
     let said = "95 %: interval of the median; -: fewer than six rounds. factor: over write-read, vmsplice-read \
         or vmsplice-splice, whichever the rung is one step from, within rounds. faults, switches: page faults and \
-        context switches of both processes per GiB. exposed: the copies that a band of page offsets can slow down.";
+        context switches of both processes per GiB. exposed: the copies that a band can slow \
+        down, write by the writer's page offset (--src), read by the reader's (--dst).";
     paragraph("", said, style.width)
 }
 

@@ -3,9 +3,10 @@
 mod common;
 
 use common::{Place, assert_fails, stderr, stdout};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -167,7 +168,7 @@ fn a_process_started_by_hand_answers_and_ends() {
 /// A run that would last for long.
 fn long_run(rung: &str) -> Child {
     let mut command = Place::new().fsprobe(&["pipe", "--rungs", rung, "--bytes", "1000G", "--rounds", "1"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().unwrap()
 }
 
 /// The processes that it started, each with its role, once both are under way.
@@ -240,11 +241,15 @@ fn a_killed_process_ends_the_other_and_is_told() {
 
 #[test]
 fn an_interrupt_leaves_nothing_and_shows_what_there_is() {
-    for signal in [Signal::INT, Signal::TERM] {
+    // a terminal sends it to the whole group, kill(1) to one process
+    for (signal, to_group) in [(Signal::INT, true), (Signal::INT, false), (Signal::TERM, false)] {
         let run = long_run("vmsplice-read");
         let ends = ends_of(&run);
         let began = Instant::now();
-        send(run.id(), signal);
+        match to_group {
+            true => kill_process_group(Pid::from_raw(run.id() as i32).unwrap(), signal).unwrap(),
+            false => send(run.id(), signal),
+        }
         let output = run.wait_with_output().unwrap();
         assert!(began.elapsed() < AN_END);
         assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));

@@ -46,6 +46,9 @@ pub fn run(args: &PipeArgs) -> Result<Outcome, Failure> {
     if let Some(Stopped::Broken(why)) = stopped {
         return Err(Failure::line(why));
     }
+    if let Some(why) = nothing(&pipe).filter(|_| stopped.is_none()) {
+        return Err(Failure::line(format!("nothing can be measured here: {why}")));
+    }
     if stopped.is_some() {
         pipe.notes.push("interrupted: these are the samples taken until then".into());
     }
@@ -75,6 +78,13 @@ pub fn end(args: &PipeEndArgs) -> Result<Outcome, Failure> {
     let answer = pipe::run_end(args.role, args.job_at);
     writeln!(std::io::stderr(), "{answer}")?;
     Ok(Outcome::Done)
+}
+
+/// Why not one rung or yardstick could be measured, if so.
+fn nothing(pipe: &Pipe) -> Option<&str> {
+    let mut all = pipe.rungs.iter().chain(&pipe.yardsticks);
+    let first = all.clone().find_map(|r| r.skipped.as_deref())?;
+    all.all(|r| r.samples.is_empty()).then_some(first)
 }
 
 fn plan(args: &PipeArgs, cpus: &Cpus) -> Result<Plan, Failure> {

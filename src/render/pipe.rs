@@ -87,14 +87,15 @@ fn interval(estimate: &Estimate, word: impl Fn(f64) -> String) -> String {
 }
 
 fn row([rung, speed, interval, factor, faults, switches, exposed]: [&str; 7]) -> String {
-    let line = format!("{rung:<25}{speed:>6}{interval:>12}{factor:>7}{faults:>8}{switches:>9}  {exposed}");
+    let line = format!("{rung:<25}{speed:>7}{interval:>12}{factor:>7}{faults:>7}{switches:>9}  {exposed}");
     format!("{}\n", line.trim_end())
 }
 
 fn legend(style: Style) -> String {
     let said = "95 %: interval of the median; -: fewer than six rounds. factor: over write-read, vmsplice-read \
         or vmsplice-splice, whichever the rung is one step from, within rounds. faults, switches: page faults and \
-        context switches of both processes per GiB. exposed: the copies that a band of page offsets can slow down.";
+        context switches of both processes per GiB. exposed: the copies that a band can slow \
+        down, write by the writer's page offset (--src), read by the reader's (--dst).";
     paragraph("", said, style.width)
 }
 

@@ -5,7 +5,7 @@ mod common;
 mod ends;
 
 use common::{Place, assert_fails, stderr, stdout, text};
-use ends::{Sink, Source, bytes, carry};
+use ends::{Sink, Source, bytes, carry, lines};
 use proptest::prelude::*;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -14,8 +14,8 @@ use std::process::Stdio;
 /// Sizes about a page, and one of many pipes.
 const SIZES: [usize; 6] = [0, 1, 4095, 4096, 4097, (64 << 20) + 1];
 
-/// Bytes that go through a terminal or out of a socket in a moment.
-const SOME: usize = 70_001;
+/// Lines that go through a terminal in a moment, and are more than a pipe holds.
+const LINES: usize = 6_000;
 
 #[test]
 fn every_size_arrives_whole_from_files_and_pipes() {
@@ -33,7 +33,7 @@ fn every_size_arrives_whole_from_files_and_pipes() {
 #[test]
 fn every_source_goes_into_every_sink() {
     let place = Place::new();
-    let content = bytes(SOME);
+    let content = lines(LINES);
     for source in Source::ALL {
         for sink in Sink::ALL {
             let arrived = carry(&place, source, sink, &content, &[]);

@@ -1,6 +1,6 @@
 //! The table of `fsprobe cat --bench`.
 
-use super::number::{bytes, gigabytes, times};
+use super::number::{bytes, counted, gigabytes, times};
 use super::text::paragraph;
 use crate::report::{CatBench, CatRow};
 
@@ -15,10 +15,10 @@ pub fn table(bench: &CatBench) -> String {
     };
     let head = format!(
         "A file of {}, {} a sample, through a pipe into a reader that drains it by read(2) of 128 KiB: \
-         medians of {} rounds with 95 % intervals; {cpus}.",
+         medians of {} with 95 % intervals; {cpus}.",
         bytes(bench.size),
         bytes(bench.bytes),
-        bench.rounds
+        counted(u64::from(bench.rounds), "round")
     );
     let mut text = paragraph("", &head, WIDTH) + "\n";
     text += &line("way", "GB/s", "interval", "factor", "interval", "what it is");

@@ -3,7 +3,7 @@
 use crate::common::{Place, stderr, text};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -20,6 +20,7 @@ pub enum Source {
     Pipe,
     Fifo,
     Socket,
+    /// Takes lines.
     Terminal,
 }
 
@@ -49,6 +50,11 @@ const BEFORE: &[u8] = b"what was there before";
 /// Bytes without a period of a power of two.
 pub fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8 ^ (i / 4093) as u8).collect()
+}
+
+/// Lines of text, all different, without a key that means something to a terminal.
+pub fn lines(count: usize) -> Vec<u8> {
+    (0..count).map(|i| format!("line {i} of {count}\n")).collect::<String>().into_bytes()
 }
 
 /// Carries `content`, written and read in odd pieces, and returns what arrived.
@@ -117,6 +123,9 @@ fn source_for(place: &Place, source: Source, content: &[u8], command: &mut Comma
         }
         Source::Terminal => {
             let (user, program) = terminal();
+            let mut modes = tcgetattr(&program).unwrap();
+            modes.local_modes.insert(LocalModes::ICANON);
+            tcsetattr(&program, OptionalActions::Now, &modes).unwrap();
             command.stdin(program);
             Feed::Terminal(user)
         }
@@ -149,23 +158,10 @@ fn in_pieces(mut to: impl Write, mut rest: &[u8], pieces: &[usize]) {
     }
 }
 
-/// Types into a terminal; it ends as a line does whose connection is lost, with an end of file. What has
-/// been typed but not read by then is gone, so that is waited for.
+/// Types lines into a terminal, and Ctrl-D at the end.
 fn type_in(mut user: &File, content: &[u8]) {
-    user.write_all(content).unwrap();
-    let program = rustix::fs::open(
-        ptsname(user, vec![]).unwrap(),
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY,
-        Mode::empty(),
-    );
-    let program = program.unwrap();
-    while rustix::io::ioctl_fionread(&program).unwrap() > 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    // an empty read: the end of file of a terminal in raw mode with VMIN 0
-    let mut modes = tcgetattr(&program).unwrap();
-    modes.special_codes[rustix::termios::SpecialCodeIndex::VMIN] = 0;
-    tcsetattr(&program, OptionalActions::Now, &modes).unwrap();
+    const CTRL_D: u8 = 4;
+    user.write_all(content).and_then(|()| user.write_all(&[CTRL_D])).unwrap();
 }
 
 /// A terminal that changes no byte: its user's side and its program's.

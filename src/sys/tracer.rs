@@ -148,12 +148,16 @@ fn syscall_info(thread: libc::pid_t) -> io::Result<Option<At>> {
         return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };
     }
     Ok(match info.op {
-        // SAFETY: the kernel fills the part of the union that `op` names.
         libc::PTRACE_SYSCALL_INFO_ENTRY => {
-            Some(unsafe { At::Entry { number: info.u.entry.nr as i64, arguments: info.u.entry.args } })
+            // SAFETY: the kernel fills the part of the union that `op` names.
+            let entry = unsafe { info.u.entry };
+            Some(At::Entry { number: entry.nr as i64, arguments: entry.args })
         }
-        // SAFETY: as above.
-        libc::PTRACE_SYSCALL_INFO_EXIT => Some(unsafe { At::Exit { result: info.u.exit.sval } }),
+        libc::PTRACE_SYSCALL_INFO_EXIT => {
+            // SAFETY: as above.
+            let exit = unsafe { info.u.exit };
+            Some(At::Exit { result: exit.sval })
+        }
         _ => None,
     })
 }

@@ -1,8 +1,8 @@
 //! The ladder of "How fast are Linux pipes anyway?" (mazzo.li/posts/fast-pipes.html, 2022), rung by rung.
 //!
 //! Each sample is two fresh processes, a writer and a reader, each pinned: this program started again with
-//! its standard streams as pipe and shared memory ([`pair`]). A process does what its [`job`] says
-//! ([`end`]) and answers with what it counted. [`ladder`] takes the rounds. This room judges nothing; it
+//! its standard streams as pipe and shared memory (`pair`). A process does what its `job` says
+//! (`end`) and answers with what it counted. `ladder` takes the rounds. This room judges nothing; it
 //! may use `sys` and the report's types.
 
 mod buffers;

@@ -3,7 +3,7 @@
 //!
 //! The page asks nothing of any network and runs no script, which its content security policy holds it
 //! to. Sentences are those of the terminal output, colours those of [`super::plot`]; every string of a
-//! report passes through [`super::markup::escaped`].
+//! report passes through `markup::escaped`.
 
 mod data;
 mod facts;

@@ -1,7 +1,7 @@
 //! Plots of a report: the page-offset profile as an SVG or PNG file, and the figures of the HTML report.
 //!
-//! A figure is drawn once, as a list of marks ([`drawing`]), and written out by one of two small writers:
-//! as SVG elements ([`vector`]) or as pixels ([`raster`]). Colours stand in [`palette`] alone. Nothing here
+//! A figure is drawn once, as a list of marks (`drawing`), and written out by one of two small writers:
+//! as SVG elements (`vector`) or as pixels (`raster`). Colours stand in `palette` alone. Nothing here
 //! needs system fonts, and the same report always gives the same bytes.
 
 pub(crate) mod drawing;

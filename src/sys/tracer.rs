@@ -136,28 +136,28 @@ enum At {
     Exit { result: i64 },
 }
 
+/// struct ptrace_syscall_info of <linux/ptrace.h>, which not every C library declares, as words: the kind of
+/// stop in the lowest byte, two words of places in the program, then what belongs to the kind.
+type SyscallInfo = [u64; 11];
+
+/// The kinds of stop that are looked at.
+const ENTRY: u64 = 1;
+const EXIT: u64 = 2;
+
 /// What the kernel tells of the call that a thread stopped at; none where it was killed meanwhile.
 fn syscall_info(thread: libc::pid_t) -> io::Result<Option<At>> {
-    // SAFETY: the structure is plain numbers, for which all zeros are a value.
-    let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
-    let size = size_of::<libc::ptrace_syscall_info>();
-    // SAFETY: the thread is a stopped tracee of this one; the kernel writes at most `size` bytes to `info`.
-    let written = unsafe { libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, thread, size, &raw mut info) };
+    let mut info: SyscallInfo = [0; 11];
+    // PTRACE_GET_SYSCALL_INFO of <linux/ptrace.h>.
+    // SAFETY: the thread is a stopped tracee of this one; the kernel writes at most that many bytes to `info`.
+    let written = unsafe { libc::ptrace(0x420e, thread, size_of::<SyscallInfo>(), &raw mut info) };
     if written < 0 {
         let error = io::Error::last_os_error();
         return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };
     }
-    Ok(match info.op {
-        libc::PTRACE_SYSCALL_INFO_ENTRY => {
-            // SAFETY: the kernel fills the part of the union that `op` names.
-            let entry = unsafe { info.u.entry };
-            Some(At::Entry { number: entry.nr as i64, arguments: entry.args })
-        }
-        libc::PTRACE_SYSCALL_INFO_EXIT => {
-            // SAFETY: as above.
-            let exit = unsafe { info.u.exit };
-            Some(At::Exit { result: exit.sval })
-        }
+    let [kind, _, _, first, arguments @ .., _] = info;
+    Ok(match kind & 0xff {
+        ENTRY => Some(At::Entry { number: first as i64, arguments }),
+        EXIT => Some(At::Exit { result: first as i64 }),
         _ => None,
     })
 }

@@ -29,3 +29,4 @@ pub mod report;
 pub mod simulate;
 pub mod sweep;
 pub mod sys;
+pub mod trace;

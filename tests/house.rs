@@ -23,10 +23,11 @@ const ALL: &[&str] = &[
     "simulate",
     "sweep",
     "sys",
+    "trace",
 ];
 
 /// The rooms, and which others each may name. A new room is entered here.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("lib", &[]),
     ("main", &["cli", "commands"]),
     ("cli", ALL),
@@ -38,6 +39,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("allocator", &["sys", "report"]),
     ("cat", &["sys", "report"]),
     ("readers", &["sys", "report"]),
+    ("trace", &["sys", "report"]),
     ("simulate", &["path", "allocator", "sweep", "report"]),
     ("judge", &["report"]),
     ("render", &["report"]),

@@ -20,6 +20,7 @@ mod readers;
 mod remedy;
 mod samples;
 mod side;
+mod trace;
 mod verdict;
 mod words;
 
@@ -43,6 +44,10 @@ pub use readers::{
     Excess, HugePages, Landed, MovedBuffer, Reader, ReaderName, Readers, Reason, SkippedReader, Times,
 };
 pub use remedy::{AtLength, Remedy};
+pub use trace::{
+    AtOffset, Copies, FileKind, Inside, Landing, Samples, Site, Trace, TraceAnswer, TraceBand, TraceBands,
+    TracePath, Unseen, Via, Watched,
+};
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Rejudged, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};
 

@@ -18,6 +18,8 @@ pub struct Ended {
 pub struct Preparation {
     /// Whether the calling thread is to be its tracer ([`super::tracer::follow`]).
     pub traced: bool,
+    /// Whether the child ends at once when this process does, however that comes.
+    pub ends_with_parent: bool,
     /// Whether transparent huge pages are refused to it, or allowed again; none leaves that as it is.
     pub refuse_huge_pages: Option<bool>,
 }
@@ -31,9 +33,10 @@ impl Preparation {
     }
 
     fn apply(self) -> io::Result<()> {
-        // Should this process end first, however that comes, the child ends too.
-        // SAFETY: plain numbers.
-        answer(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+        if self.ends_with_parent {
+            // SAFETY: plain numbers.
+            answer(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+        }
         if let Some(refused) = self.refuse_huge_pages {
             // SAFETY: plain numbers.
             answer(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, usize::from(refused), 0, 0, 0) })?;
@@ -135,7 +138,7 @@ mod tests {
         for (refused, shown) in [(true, "0"), (false, "1")] {
             let script = format!("grep -q 'THP_enabled:.*{shown}' /proc/self/status");
             let told = sh("grep -q THP_enabled /proc/self/status", Preparation::default()).status.success();
-            let preparation = Preparation { refuse_huge_pages: Some(refused), traced: false };
+            let preparation = Preparation { refuse_huge_pages: Some(refused), ..Preparation::default() };
             assert!(!told || sh(&script, preparation).status.success(), "{refused}");
         }
     }

@@ -191,7 +191,7 @@ mod tests {
     fn traced(script: &str) -> Option<(Writes, Ended)> {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(std::process::Stdio::null());
-        Preparation { traced: true, refuse_huge_pages: None }.of(&mut command);
+        Preparation { traced: true, ends_with_parent: true, refuse_huge_pages: None }.of(&mut command);
         let Ok(child) = command.spawn() else {
             eprintln!("skipped: ptrace is forbidden here");
             return None;

@@ -1,0 +1,248 @@
+//! What `fsprobe trace` records of a running program and concludes.
+
+use super::{State, UnknownWord, words::words};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+words! {
+    /// How a program is watched.
+    Via, "way of tracing", {
+        /// Interrupts that look at the registers: shares of time.
+        Sample = "sample",
+        /// A shared object between the program and its C library: exact counts.
+        Preload = "preload",
+        /// A seccomp filter and ptrace(2): exact counts of system calls.
+        Ptrace = "ptrace",
+    }
+}
+
+words! {
+    /// What a file descriptor leads to, as far as copies go.
+    FileKind, "kind of file", {
+        /// A file in the page cache: the page offset of the source is that of the file offset.
+        PageCache = "page-cache",
+        /// A file opened with O_DIRECT: nothing is copied by the CPU.
+        Direct = "direct",
+        /// A pipe or FIFO.
+        Pipe = "pipe",
+        /// A socket.
+        Socket = "socket",
+        /// A terminal or another device.
+        Device = "device",
+        /// A file of a file system that keeps nothing in the page cache: /proc, /sys, …
+        Uncached = "uncached",
+        /// No file: from memory to memory.
+        Memory = "memory",
+        /// It could not be told.
+        Unknown = "unknown",
+    }
+}
+
+/// The object `trace` of the JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// How the program was watched.
+    pub via: Via,
+    /// Why this way and no other, in one sentence.
+    pub via_reason: String,
+    /// The program: its words or its name; null with `--anonymous` and for the whole system.
+    pub program: Option<String>,
+    /// The process that `--pid` named.
+    pub pid: Option<u32>,
+    /// What was watched.
+    pub watched: Watched,
+    /// The bands that copies are compared with.
+    pub bands: TraceBands,
+    /// What was concluded.
+    pub answer: TraceAnswer,
+}
+
+/// What one way of watching saw; nothing in it is judged.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Watched {
+    /// Nanoseconds watched.
+    pub wall_ns: u64,
+    /// Nanoseconds of CPU time, user and system, that the program took; null where it cannot be told.
+    pub cpu_ns: Option<u64>,
+    /// Calls that were counted one by one (`preload`, `ptrace`); empty for `sample`.
+    #[serde(default)]
+    pub copies: Vec<Copies>,
+    /// What interrupts saw; null for the exact ways.
+    #[serde(default)]
+    pub samples: Option<Samples>,
+    /// What could not be seen.
+    #[serde(default)]
+    pub unseen: Vec<Unseen>,
+}
+
+/// Something that a way of watching cannot see.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Unseen {
+    /// What: `copies inside the kernel`, `process 123 (ls), statically linked`, …
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What would show it: a command or another way; null where nothing would.
+    pub remedy: Option<String>,
+}
+
+/// Calls of one kind of one process to one file, counted one by one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copies {
+    /// The process.
+    pub pid: u32,
+    /// Its program's name (what the kernel calls comm).
+    pub program: String,
+    /// The call: `read`, `pread64`, `fread`, `memcpy`, …
+    pub call: String,
+    /// The file's name; null where there is none and with `--anonymous`.
+    pub file: Option<String>,
+    /// What kind of file.
+    pub kind: FileKind,
+    /// Whether the file is what bytes come from; false where they go to it, null for `memory`.
+    pub from_file: Option<bool>,
+    /// Calls that ended without an error.
+    pub calls: u64,
+    /// Calls that ended with an error (EAGAIN and EINTR among them).
+    pub failed: u64,
+    /// Bytes that the calls moved.
+    pub bytes: u64,
+    /// Nanoseconds inside the calls, summed; null where they were not timed.
+    pub ns: Option<u64>,
+    /// Where the copies landed, by distance and class of length; one call may make several copies (readv). Sorted.
+    pub landings: Vec<Landing>,
+    /// Where the program's buffers were, by page offset; sorted.
+    pub buffers: Vec<AtOffset>,
+}
+
+/// Copies of one distance and one class of length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Landing {
+    /// (dst - src) mod 4096; null where it cannot be known (pipes, sockets, files outside the page cache).
+    pub distance: Option<u16>,
+    /// Copies of 2^class to 2^(class + 1) - 1 bytes.
+    pub class: u8,
+    /// Copies.
+    pub copies: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Copies from or to program memory at one page offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AtOffset {
+    /// The page offset.
+    pub offset: u16,
+    /// Copies.
+    pub copies: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What interrupts saw.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Samples {
+    /// Nanoseconds of CPU time between two samples of a thread.
+    pub period_ns: u64,
+    /// Samples in all, inside copies or not.
+    pub taken: u64,
+    /// Samples that the kernel dropped, for want of room or because it was throttled.
+    pub lost: u64,
+    /// Whether copies in user space could be seen.
+    pub user_seen: bool,
+    /// Whether copies inside the kernel could be seen.
+    pub kernel_seen: bool,
+    /// Samples inside a `rep movs`, by who, where and distance; sorted.
+    pub inside: Vec<Inside>,
+}
+
+/// Samples inside a `rep movs` of one thread, from one place, at one distance.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Inside {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Its name (what the kernel calls comm).
+    pub program: String,
+    /// The place in the program that copies, or that called the kernel; null where it cannot be told.
+    pub site: Option<Site>,
+    /// The kernel's path (`read: filemap_read`); null for copies in user space.
+    pub kernel: Option<String>,
+    /// (dst - src) mod 4096.
+    pub distance: u16,
+    /// Page offset of the destination when it was last seen.
+    pub dst: u16,
+    /// Samples.
+    pub samples: u64,
+}
+
+/// A place in a program.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Site {
+    /// The program or library; null with `--anonymous`.
+    pub module: Option<String>,
+    /// Address inside it, as its own tables count.
+    pub address: u64,
+    /// The function; null where no table names it.
+    pub symbol: Option<String>,
+    /// File and line; null without debug information.
+    pub line: Option<String>,
+}
+
+/// The bands that a program's copies are compared with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TraceBands {
+    /// Where they come from, in words: `a check of this machine, just now`, `the report r.json`, `simulated zen3`.
+    pub source: String,
+    /// Whether they are a simulated machine's.
+    pub simulated: bool,
+    /// The state that their verdict tells.
+    pub state: State,
+    /// One a path and length at which paths were measured, bands or not: where a path is listed without bands, it has none.
+    pub paths: Vec<TracePath>,
+}
+
+/// A copy path at one length, with its deep bands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TracePath {
+    /// The copy path.
+    pub path: super::PathName,
+    /// Bytes of the copies measured.
+    pub len: u64,
+    /// Bytes per second outside every band; null where unknown.
+    pub baseline_bytes_per_s: Option<f64>,
+    /// Deep bands.
+    pub bands: Vec<TraceBand>,
+}
+
+/// A deep band, on the axis `distance`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TraceBand {
+    /// First distance.
+    pub from: u16,
+    /// Last distance, inclusive; below `from` where the band goes through 0xfff.
+    pub to: u16,
+    /// Time there by time elsewhere.
+    pub slowdown: f64,
+    /// Nanoseconds that a KiB takes more.
+    pub penalty_ns_per_kib: f64,
+}
+
+/// What was concluded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TraceAnswer {
+    /// `clean`: not this program's problem; `affected`: it is; `inconclusive` where too much could not be seen.
+    pub state: State,
+    /// The verdict in a sentence or two.
+    pub sentence: String,
+    /// Share of the bytes (exact ways) or of the time in `rep movs` (`sample`) inside deep bands; null without any.
+    pub share_in_band: Option<f64>,
+    /// Nanoseconds lost.
+    pub lost_ns: Option<u64>,
+    /// Whether `lost_ns` is estimated from a band's measured penalty; false where it is measured time.
+    pub lost_is_estimate: bool,
+    /// Nanoseconds that the loss is a part of: CPU time, or wall time where that is unknown.
+    pub of_ns: u64,
+}

@@ -1,0 +1,46 @@
+//! A command started so that it behaves as if the shell had started it.
+
+use crate::sys::child::Preparation;
+use std::ffi::OsString;
+use std::io;
+use std::process::{Child, Command};
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The command and its arguments.
+    pub words: Vec<OsString>,
+    /// What is added to its environment.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Why a command could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot run {name}: {}", crate::sys::reason(.error))]
+pub struct Refused {
+    /// The command's name.
+    pub name: String,
+    /// The system's reason.
+    pub error: io::Error,
+}
+
+impl Refused {
+    /// The exit code of the contract: 127 where it is not there, 126 where it cannot be executed.
+    pub fn code(&self) -> u8 {
+        if self.error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+    }
+}
+
+impl Launch {
+    /// Starts the command in fsprobe's own process group, terminal and streams, prepared so.
+    ///
+    /// # Errors
+    /// With the command's name, where the system refuses.
+    pub fn start(&self, preparation: Preparation) -> Result<Child, Refused> {
+        let name = self.words.first().cloned().unwrap_or_default();
+        let mut command = Command::new(&name);
+        command.args(self.words.iter().skip(1)).envs(self.environment.iter().cloned());
+        preparation.of(&mut command);
+        command.spawn().map_err(|error| Refused { name: name.to_string_lossy().into_owned(), error })
+    }
+}

@@ -1,0 +1,41 @@
+//! Which copies of a running program land where: three ways of watching, one result.
+//!
+//! Each way runs a command, or attaches to what runs, and gives a [`Watched`]; whether a distance is a
+//! band, and what that costs, is for the judge. A program that is watched behaves as without it. This
+//! room may use `sys` and the report's words, nothing else.
+
+pub mod launch;
+
+pub use launch::{Launch, Refused};
+
+use crate::report::Watched;
+use std::io;
+use std::process::ExitStatus;
+
+/// What was watched, and how the command ended.
+#[derive(Debug)]
+pub struct Done {
+    /// What was seen.
+    pub watched: Watched,
+    /// How the command ended; none where a running program was watched and left.
+    pub status: Option<ExitStatus>,
+}
+
+/// Why a way of watching gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The command cannot be started.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// This way is not open here: the reason in words, and the setting or other way that would do.
+    #[error("{0}")]
+    Closed(String),
+    /// It broke off.
+    #[error("{what}: {}", crate::sys::reason(.error))]
+    Broken {
+        /// What failed.
+        what: &'static str,
+        /// The system's reason.
+        error: io::Error,
+    },
+}

@@ -347,8 +347,8 @@ pub struct SweepArgs {
     /// The slowdown from which a band is deep, and the machine affected
     #[arg(long, allow_negative_numbers = true, value_name = "FACTOR", default_value = "2.0", value_parser = factor, help_heading = "How to measure")]
     pub affected_at: f64,
-    /// Measure a model instead of this machine: zen3, zen4, zen5, intel, clean, each also with +noisy,
-    /// or FILE.csv, which replays recorded samples (columns dst,src,len,ns0,ns1,…)
+    /// Measure a model instead of this machine: zen3, zen4, zen5, intel, clean (or one that `check` knows), each
+    /// also with +noisy, or FILE.csv, which replays recorded samples (columns dst,src,len,ns0,ns1,…)
     #[arg(long, value_name = "MODEL", help_heading = "How to measure")]
     pub simulate: Option<String>,
 
@@ -385,7 +385,7 @@ impl FromStr for PathChoice {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        match word {
+        match word.trim() {
             "all" => Ok(PathChoice::All),
             word => word.parse().map(PathChoice::One).map_err(|e: UnknownWord| format!("{e}, or all")),
         }

@@ -2,9 +2,14 @@
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use fsprobe::sys::reserve::Reserving;
 use fsprobe::{cli, commands};
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
+
+/// The system's allocator; where it gives nothing, one line says so.
+#[global_allocator]
+static ALLOCATOR: Reserving = Reserving;
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
@@ -31,9 +36,14 @@ fn usage(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // a reader who closed the pipe has read enough
-            let _ = error.print();
-            ExitCode::from(error.exit_code() as u8)
+            match error.print() {
+                // a reader who closed the pipe has read enough
+                Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => {
+                    complain(&commands::Failure::Output(failed).to_string());
+                    ExitCode::from(2)
+                }
+                _ => ExitCode::from(error.exit_code() as u8),
+            }
         }
         _ => {
             let text = error.render().to_string();

@@ -29,7 +29,7 @@ const ALL: &[&str] = &[
 /// The rooms, and which others each may name. A new room is entered here.
 const ARROWS: [(&str, &[&str]); 17] = [
     ("lib", &[]),
-    ("main", &["cli", "commands"]),
+    ("main", &["cli", "commands", "sys"]),
     ("cli", ALL),
     ("commands", ALL),
     ("host", &["sys", "report"]),

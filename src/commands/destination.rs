@@ -4,7 +4,7 @@ use super::{Failure, folder};
 use crate::report::{Report, SaveError, printable, save};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes written and removed again to see that the disk has room for a report.
@@ -39,12 +39,19 @@ impl Destination {
     /// The file that the user named, or stdout for `-`.
     ///
     /// # Errors
-    /// Where the place is not writable, or a file is there already.
-    pub fn named(path: &Path, force: bool) -> Result<Destination, Failure> {
+    /// Where the place is not writable, a file is there already, or it is one of the `inputs`, which are kept
+    /// whatever is forced.
+    pub fn named(path: &Path, force: bool, inputs: &[&Path]) -> Result<Destination, Failure> {
         match path {
             path if path.as_os_str() == "-" => Ok(Destination::Stdout),
             path => {
+                spare(path, inputs)?;
                 let name = path.display().to_string();
+                if path.is_symlink() {
+                    return Err(Failure::line(format!(
+                        "cannot write the report to {name}: Is a symbolic link (name another file, or - for stdout)"
+                    )));
+                }
                 if path.exists() && !path.is_file() {
                     let what = if path.is_dir() { "Is a directory" } else { "Not a regular file" };
                     return Err(Failure::line(format!(
@@ -80,6 +87,22 @@ impl Destination {
                 Err(_) => Err(Failure::line(error)),
             },
         }
+    }
+}
+
+/// That an output is none of the inputs, by whatever name or link.
+///
+/// # Errors
+/// Naming it, where it is.
+pub fn spare(output: &Path, inputs: &[&Path]) -> Result<(), Failure> {
+    let identity = |path: &Path| path.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+    let own = identity(output);
+    match inputs.iter().any(|input| own.is_some() && identity(input) == own) {
+        true => Err(Failure::line(format!(
+            "{} is what is read: writing to it would destroy it (name another file with --output)",
+            output.display()
+        ))),
+        false => Ok(()),
     }
 }
 

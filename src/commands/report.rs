@@ -1,6 +1,6 @@
 //! `fsprobe report`: a saved report, judged again and rendered for whoever reads it.
 
-use super::{Failure, Outcome, folder};
+use super::{Failure, Outcome, destination, folder};
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::judge;
 use crate::render::csv::csv;
@@ -28,7 +28,11 @@ pub fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
     if let Some(path) = output.filter(|path| !args.force && path.symlink_metadata().is_ok()) {
         return Err(Failure::line(SaveError::Exists(shown(path))));
     }
-    let report = judge::again(load(&chosen(args)?).map_err(Failure::line)?);
+    let file = chosen(args)?;
+    if let Some(path) = output {
+        destination::spare(path, &[&file])?;
+    }
+    let report = judge::again(load(&file).map_err(Failure::line)?);
     if let Some((picture, path)) = picture.zip(output) {
         tell(rejudged(&report));
         let drawn = picture.drawn(&report)?;

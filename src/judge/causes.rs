@@ -119,10 +119,12 @@ impl Seen<'_> {
         let Some(profile) = self.profile(path.path, path.len) else {
             return format!("{} is not told", path.path);
         };
-        let cost = format!("{:+.0} ns/KiB at distance 0x001-0x00f", profile.near_ns_per_kib);
+        let band = deepest(path).and_then(|band| Some((path.by_distance(band)?, band.penalty_ns_per_kib)));
+        let ((from, to), penalty) = band.unwrap_or(((0x001, 0x00f), profile.near_ns_per_kib));
+        let cost = format!("{penalty:+.0} ns/KiB at distance {from:#05x}-{to:#05x}");
         match profile.routine {
             Routine::Movsb => format!("{} runs rep movsb ({cost})", path.path),
-            Routine::Movsq => format!("{} runs rep movsq ({cost}, as much at 0x010-0x01f)", path.path),
+            Routine::Movsq => format!("{} runs rep movsq ({cost})", path.path),
             Routine::NoRep => format!("{} runs no rep movs: an unrolled loop or vectors", path.path),
             Routine::Another => format!("{} is slow unlike any routine known ({cost})", path.path),
             Routine::Untold => format!("{} cannot be told ({cost})", path.path),
@@ -224,6 +226,9 @@ impl Seen<'_> {
         };
         let stop = libc.rep_movsb_stop_threshold.or(libc.non_temporal_threshold);
         match (libc.rep_movsb_threshold, stop) {
+            _ if libc.erms_switched_off() => {
+                (Some(0..0), format!("{name} never runs rep movsb (GLIBC_TUNABLES takes ERMS away)"))
+            }
             (Some(from), Some(stop)) if from < stop => {
                 let text = format!(
                     "{name} runs rep movsb from {} to {} B (thresholds in force)",

@@ -120,9 +120,10 @@ pub fn sum_up(
         reasons.push(format!("the run was cut short ({by}); a whole run would settle it"));
     }
     reasons.extend(deep_reasons(&paths));
-    reasons.extend(open_reasons(&paths, report.run.options.affected_at));
-    reasons.extend(seen_reasons(&paths, seen));
-    reasons.extend(noise_reasons(&paths, floors, seen, report.run.options.affected_at));
+    let more = more_rounds(report);
+    reasons.extend(open_reasons(&paths, report.run.options.affected_at, more));
+    reasons.extend(seen_reasons(&paths, seen, more));
+    reasons.extend(noise_reasons(&paths, floors, seen, report.run.options.affected_at, more));
     if report.source.as_ref().is_some_and(|s| s.changed) {
         reasons.push("the file was written to while it was read: its times may hold that writing".into());
     }
@@ -158,14 +159,20 @@ fn deep_reasons(paths: &[PathVerdict]) -> Option<String> {
         .then(|| format!("{affected} of {} groups of cells hold a confirmed deep band", paths.len()))
 }
 
+/// How the verb at hand takes more rounds.
+fn more_rounds(report: &Report) -> &'static str {
+    if report.run.command == "check" { "the rounds of fsprobe sweep" } else { "more rounds (--rounds)" }
+}
+
 /// One line on candidates that stayed open.
-fn open_reasons(paths: &[PathVerdict], affected_at: f64) -> Option<String> {
+fn open_reasons(paths: &[PathVerdict], affected_at: f64, more: &str) -> Option<String> {
     let open = |p: &&PathVerdict| p.state == State::Inconclusive && !p.bands.is_empty();
     let first = paths.iter().find(open)?;
     let band = first.bands.iter().find(|b| !b.confirmed).or(first.bands.first())?;
     Some(format!(
-        "a candidate at {:#05x}..{:#05x} ({}, {:.2}x) could be told neither from a deep band ({affected_at}x) nor \
-         from a milder one; a quieter machine or more rounds (--rounds) would settle it",
+        "{} has a candidate at {:#05x}-{:#05x} ({}, {:.2}x) of which fresh samples could not tell whether it is a deep \
+         band ({affected_at}x and more); a quieter machine or {more} would settle it",
+        first.path,
         band.from,
         band.to,
         length(first.len),
@@ -180,7 +187,7 @@ fn seen_of(seen: &BTreeMap<Key, Seen>, path: &PathVerdict) -> Seen {
 }
 
 /// One line on groups whose cells do not allow an answer.
-fn seen_reasons(paths: &[PathVerdict], seen: &BTreeMap<Key, Seen>) -> Option<String> {
+fn seen_reasons(paths: &[PathVerdict], seen: &BTreeMap<Key, Seen>, more: &str) -> Option<String> {
     let mut unsettled = paths.iter().filter(|p| p.state == State::Inconclusive);
     unsettled.find_map(|path| match seen_of(seen, path) {
         Seen::Enough => None,
@@ -190,8 +197,8 @@ fn seen_reasons(paths: &[PathVerdict], seen: &BTreeMap<Key, Seen>) -> Option<Str
             length(path.len)
         )),
         Seen::NoReference => Some(format!(
-            "so many offsets at {} seem slow that nothing is left to compare with: a quieter machine or more rounds \
-             (--rounds) would settle it",
+            "so many offsets at {} seem slow that nothing is left to compare with: a quieter machine or {more} would \
+             settle it",
             length(path.len)
         )),
         Seen::Surprise(offset) => Some(format!(
@@ -207,6 +214,7 @@ fn noise_reasons(
     floors: &[Floor],
     seen: &BTreeMap<Key, Seen>,
     affected_at: f64,
+    more: &str,
 ) -> Option<String> {
     let blind = |p: &&PathVerdict| {
         p.state == State::Inconclusive && p.bands.is_empty() && seen_of(seen, p) == Seen::Enough
@@ -216,13 +224,13 @@ fn noise_reasons(
     Some(match floors.iter().find(own) {
         Some(floor) => format!(
             "equal cells differed by up to {:.2}x at {} (up to {:.2}x leaves no doubt), so a band of {affected_at}x could \
-             hide: stop what else runs on this machine, or give more rounds (--rounds)",
+             hide: stop what else runs on this machine, or give it {more}",
             floor.floor,
             length(first.len),
             visible_at(affected_at)
         ),
         None => format!(
-            "too few samples at {} to tell a band from noise: give more rounds (--rounds)",
+            "too few samples at {} to tell a band from noise: {more} would settle it",
             length(first.len)
         ),
     })

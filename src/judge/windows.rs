@@ -174,7 +174,10 @@ fn predicted(report: &Report, path: PathName, windows: &[Window]) -> Option<Caus
     if path != PathName::Memcpy {
         return None;
     }
-    let (from, to) = (after.saturating_add(1), stop.saturating_sub(1));
+    // a window of no length where memcpy runs none at all
+    let none = libc.erms_switched_off() || stop.saturating_sub(1) <= after;
+    let (from, to) = if none { (0, 0) } else { (after.saturating_add(1), stop.saturating_sub(1)) };
+    let lengths = if none { "at no length".into() } else { format!("from {from} to {to} B") };
     let measured: Vec<String> =
         windows.iter().map(|w| format!("a band from {} to {} B", w.from_len, w.to_len)).collect();
     let agrees = |w: &Window| {
@@ -183,13 +186,13 @@ fn predicted(report: &Report, path: PathName, windows: &[Window]) -> Option<Caus
     };
     let contradiction = (!windows.is_empty() && !matches!(windows, [one] if agrees(one))).then(|| {
         format!(
-            "memcpy has {}, while the loader's thresholds let it use rep movsb from {from} to {to} B",
+            "memcpy has {}, while the loader's settings let it use rep movsb {lengths}",
             measured.join(" and ")
         )
     });
     Some(Cause {
         layer: "libc".into(),
-        predicted: format!("memcpy uses rep movsb from {from} to {to} B"),
+        predicted: format!("memcpy uses rep movsb {lengths}"),
         measured: if measured.is_empty() { "no band at any length".into() } else { measured.join(" and ") },
         contradiction,
     })

@@ -129,8 +129,8 @@ impl Source {
         Ok(Source { file: Arc::new(file), name, kind: "file", stamp: Stamp::of(&meta) })
     }
 
-    /// Makes a file of `size` bytes in `$TMPDIR` (else /tmp) that has no name and goes away with the
-    /// process, filled with pseudo-random bytes.
+    /// Makes a file of `size` bytes in `$TMPDIR` (else /tmp; in memory where that is not to be had) that has no
+    /// name and goes away with the process, filled with pseudo-random bytes.
     pub fn own(size: u64) -> Result<Source, SourceError> {
         let folder = std::env::temp_dir();
         let failed = |reason: String| SourceError::Own { size, folder: printable(&folder), reason };
@@ -138,8 +138,10 @@ impl Source {
         if limits::soft(Path::new("/"), limits::FILE_SIZE).is_some_and(|most| most < size) {
             return Err(failed("larger than this process may write (ulimit -f)".into()));
         }
-        let file = tempfile::tempfile_in(&folder).and_then(|file| fill(&file, size).map(|()| file));
-        let file = file.map_err(|error| failed(reason(&error)))?;
+        let made = tempfile::tempfile_in(&folder).and_then(|file| fill(&file, size).map(|()| file));
+        // memory is a page cache too
+        let made = made.or_else(|error| in_memory(size).map_err(|_| error));
+        let file = made.map_err(|error| failed(reason(&error)))?;
         let stamp = Stamp::of(&file.metadata().map_err(|error| failed(reason(&error)))?);
         Ok(Source { file: Arc::new(file), name: "fsprobe's own file".into(), kind: "own", stamp })
     }
@@ -244,6 +246,12 @@ fn fit(meta: &Metadata) -> Result<(), &'static str> {
     } else {
         Ok(())
     }
+}
+
+/// A file of the kernel's own in memory.
+fn in_memory(size: u64) -> io::Result<File> {
+    let file = File::from(rustix::fs::memfd_create("fsprobe", rustix::fs::MemfdFlags::CLOEXEC)?);
+    fill(&file, size).map(|()| file)
 }
 
 /// Fills a file with pseudo-random bytes, which no file system can compress or share away.

@@ -222,19 +222,25 @@ fn advice(report: &Report) -> Vec<(&'static str, String)> {
 
 /// How to keep buffers out of the bands.
 fn buffers(bands: &[(&PathVerdict, &Band)]) -> String {
-    let places: BTreeSet<String> = bands.iter().map(|(p, b)| place(p, b)).collect();
-    let places: Vec<String> = places.into_iter().collect();
+    let places = |by_distance: bool| {
+        let of = bands.iter().filter(|(p, b)| p.by_distance(b).is_some() == by_distance);
+        of.map(|(p, b)| place(p, b)).collect::<BTreeSet<String>>().into_iter().collect::<Vec<String>>()
+    };
+    let (distances, others) = (places(true), places(false));
     let mut free = (0..4096u16).step_by(64).filter(|o| !bands.iter().any(|(_, b)| b.contains(*o)));
     let hint = match free.next() {
         Some(0) => "page-aligned buffers are, for sources at page offset 0x000".to_owned(),
         Some(other) => format!("page offset {} is, for sources at page offset 0x000", offset(other)),
         None => "no multiple of 0x40 is".to_owned(),
     };
-    format!(
+    let clear_of_distances = format!(
         "keep distance = (dst - src) mod 4096 clear of {}: {hint}. For a read from a file, src is the file offset \
          mod 4096.",
-        listed(&places)
-    )
+        listed(&distances).replace("distance ", "")
+    );
+    let clear_of_others = format!("keep buffers clear of {}.", listed(&others));
+    let told = [(distances, clear_of_distances), (others, clear_of_others)];
+    told.into_iter().filter(|(places, _)| !places.is_empty()).map(|(_, told)| told).collect::<Vec<_>>().join(" ")
 }
 
 fn tried(report: &Report, style: Style) -> String {

@@ -3,7 +3,6 @@
 mod conclude;
 mod published;
 
-pub(crate) use conclude::erms_switched_off;
 pub use conclude::{Conclusions, Lengths, Subject, conclude};
 pub use published::{Basis, Published};
 

@@ -48,6 +48,8 @@ pub struct Reproducer {
     pub second: Place,
     /// Whether the report has a deep band at the first place.
     pub has_band: bool,
+    /// A path that was judged, where the program can show none that was.
+    unshown: Option<PathName>,
     routine: Routine,
 }
 
@@ -73,6 +75,8 @@ impl Reproducer {
                 (path, USUAL, Some(Axis::Distance), path.own_scan(), SAMPLE)
             }
         };
+        let mut judged = report.verdict.paths.iter().map(|v| v.path);
+        let unshown = judged.next().filter(|_| !report.verdict.paths.iter().any(|v| v.path == path));
         let of_path: Vec<&PathVerdict> = report.verdict.paths.iter().filter(|v| v.path == path).collect();
         let fast = fast(&of_path, at);
         let [first, second] = [at, fast].map(|offset| place(path, axis, scan, offset));
@@ -82,6 +86,7 @@ impl Reproducer {
             first,
             second,
             has_band: deepest.is_some(),
+            unshown,
             routine: routine_of(path).unwrap_or(Routine::Pread),
         }
     }
@@ -98,10 +103,14 @@ impl Reproducer {
                  routine copies for.",
                 self.path
             ),
-            false => format!(
-                "No deep band was found, so it times {what} at an offset where bands were published \
-                 (distance 0x008) and at one of the same alignment far from there."
-            ),
+            false => {
+                let instead = self.unshown.map(|path| format!(", and no program shows {path}"));
+                format!(
+                    "No deep band was found{}, so it times {what} at an offset where bands were published \
+                     (distance 0x008) and at one of the same alignment far from there.",
+                    instead.unwrap_or_default()
+                )
+            }
         }
     }
 

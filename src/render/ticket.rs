@@ -83,12 +83,18 @@ fn bands(report: &Report) -> String {
         return if clean.is_empty() { "Nothing was judged.\n".into() } else { paragraphs(clean) };
     }
     let fits = |t: &String| t.lines().all(|l| l.len() <= WIDTH);
-    let mut tables = COLUMNS.iter().map(|columns| table(&rows, columns));
-    let table = tables.find(fits).unwrap_or_else(|| table(&rows, COLUMNS[COLUMNS.len() - 1]));
+    let narrowest = COLUMNS[COLUMNS.len() - 1];
+    let columns = COLUMNS.iter().find(|columns| fits(&table(&rows, columns))).copied().unwrap_or(narrowest);
+    let table = table(&rows, columns);
+    let interval = |of| if columns.contains(&of) { " with its 95 % interval" } else { "" };
     let legend = filled(
         "",
-        "Offsets are mod 4096; distance = (dst - src) mod 4096. slower: time over that of unaffected offsets; \
-         ns/KiB: extra time per KiB copied, each with its 95 % interval; ?: not confirmed by fresh samples.",
+        &format!(
+            "Offsets are mod 4096; distance = (dst - src) mod 4096. slower: time over that of unaffected offsets{}; \
+             ns/KiB: extra time per KiB copied{}; ?: not confirmed by fresh samples.",
+            interval(7),
+            interval(9)
+        ),
     );
     format!("{legend}\n{table}\n{}", paragraphs(clean))
 }

@@ -1,6 +1,7 @@
 //! Reports as files: loaded with one clear line for every fault, written whole or not at all.
 
 use super::{Report, Schema, printable};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -127,7 +128,11 @@ pub fn parse(text: &[u8], name: &str) -> Result<Report, LoadError> {
 
 /// What the types do not promise: indices that point somewhere, offsets on the circle, rounds that match.
 fn consistent(report: &Report) -> Result<(), String> {
+    let mut seen = HashSet::new();
     for (index, cell) in report.cells.iter().enumerate() {
+        if !seen.insert((cell.run, cell.path, cell.allocator, cell.dst, cell.src, cell.len)) {
+            return Err(format!("cell {index} repeats another of its run"));
+        }
         let Some(run) = report.runs.get(cell.run) else {
             return Err(format!("cell {index} names run {}, and there are {}", cell.run, report.runs.len()));
         };
@@ -194,10 +199,13 @@ pub fn save(report: &Report, path: &Path, force: bool) -> Result<(), SaveError> 
 }
 
 /// Writes a file whole or not at all, mode 0600; an existing file only with `force`, and only a
-/// regular one: a rename would replace a device such as /dev/null.
+/// regular one: a rename would replace a device such as /dev/null, or a link such as /dev/stdout.
 pub fn write_whole(content: &[u8], path: &Path, force: bool) -> Result<(), SaveError> {
     let name = shown(path);
     let refused = |reason| SaveError::refused(name.clone(), reason);
+    if path.is_symlink() {
+        return Err(refused(io::Error::other("it is a symbolic link, and what it leads to would stay as it is")));
+    }
     if force && path.metadata().is_ok_and(|m| !m.is_file()) {
         return Err(refused(io::Error::other("it is not a regular file")));
     }
@@ -313,6 +321,7 @@ mod tests {
             ("/cells/0/dst", json!(0x1001), "above 0x1000"),
             ("/cells/0/src", json!(0xffff), "above 0x1000"),
             ("/cells/0/dst", huge.clone(), "u16"),
+            ("/cells/1/dst", json!(0), "cell 1 repeats another"),
             ("/cells/0/len", json!(0), "copies nothing"),
             ("/cells/0/repeat", json!(0), "copies nothing"),
             ("/runs/0/rounds", huge, "u32"),

@@ -241,6 +241,16 @@ pub struct Libc {
     pub tunables: Option<Vec<String>>,
 }
 
+impl Libc {
+    /// Whether the last word about glibc's view of the CPU, which is the one in force, takes ERMS away:
+    /// memcpy then runs no `rep movsb`, whatever the thresholds.
+    pub fn erms_switched_off(&self) -> bool {
+        let words = self.tunables.iter().flatten();
+        let hwcaps = words.filter_map(|word| word.strip_prefix("glibc.cpu.hwcaps=")).next_back();
+        hwcaps.is_some_and(|caps| caps.split(',').any(|cap| cap.trim() == "-ERMS"))
+    }
+}
+
 /// Memory and caches; sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {

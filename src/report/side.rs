@@ -24,11 +24,12 @@ impl PathName {
         }
     }
 
-    /// The shortest copy whose page offsets are known, in bytes: the kernel puts less than a page for a
-    /// Unix socket where it likes.
+    /// The shortest copy that tells something of its page offsets, in bytes. The kernel puts less than a page
+    /// for a Unix socket where it likes. Shorter non-temporal stores wait for whatever else of the program
+    /// lies at the same page offset, such as its stack: several times as long, at another offset in every process.
     pub const fn shortest(self) -> u64 {
         match self {
-            PathName::SocketWrite => PAGE as u64,
+            PathName::SocketWrite | PathName::NonTemporal => PAGE as u64,
             _ => 1,
         }
     }

@@ -70,7 +70,7 @@ macro_rules! words {
             type Err = UnknownWord;
             fn from_str(word: &str) -> Result<Self, UnknownWord> {
                 let known = Self::ALL.iter().copied();
-                known.clone().find(|w| w.word() == word).ok_or_else(|| {
+                known.clone().find(|w| w.word() == word.trim()).ok_or_else(|| {
                     UnknownWord::new($kind, word, known.map(|w| w.word()))
                 })
             }

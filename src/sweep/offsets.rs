@@ -111,7 +111,7 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
+        match text.trim() {
             "file" => Ok(Length::File),
             "auto" => Ok(Length::Auto),
             text => bytes(text).map(Length::Bytes),
@@ -126,9 +126,9 @@ fn bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at(digits);
     let shift = match unit {
         "" | "B" => 0,
-        "K" | "KiB" => 10,
-        "M" | "MiB" => 20,
-        "G" | "GiB" => 30,
+        "K" | "k" | "KiB" => 10,
+        "M" | "m" | "MiB" => 20,
+        "G" | "g" | "GiB" => 30,
         _ => return Err(wrong()),
     };
     let value: u64 = number.parse().map_err(|_| wrong())?;

@@ -18,6 +18,7 @@ pub mod memory;
 pub mod pagemap;
 pub mod perf;
 pub mod region;
+pub mod reserve;
 pub mod ring;
 pub mod routines;
 pub mod shared;

@@ -34,7 +34,7 @@ use std::time::Instant;
 pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     let mut watch = Signals::new().map_err(Failure::line)?;
     let destination = match &args.output {
-        Some(path) => Destination::named(path, args.force)?,
+        Some(path) => Destination::named(path, args.force, &[])?,
         None => Destination::Nowhere,
     };
     let (mut report, stop) = measured(args, &mut watch)?;

@@ -54,12 +54,13 @@ pub fn groups(args: &CheckArgs, has_avx2: bool) -> Vec<Group> {
     }
     let all = args.paths.contains(&PathChoice::All);
     let asked = PathName::ALL.iter().copied().filter(|p| all || args.paths.contains(&PathChoice::One(*p)));
-    asked.flat_map(|path| lengths(path).iter().map(move |len| (path, *len))).collect()
+    asked.flat_map(|path| lengths(path).map(move |len| (path, len))).collect()
 }
 
 /// The lengths at which a path tells something: routines of user space have no call to hide in.
-fn lengths(path: PathName) -> &'static [u64] {
-    if path.is_user_space() { &[128, 4096, LONGEST] } else { &[LONGEST] }
+fn lengths(path: PathName) -> impl Iterator<Item = u64> {
+    let lengths: &[u64] = if path.is_user_space() { &[128, 4096, LONGEST] } else { &[LONGEST] };
+    lengths.iter().copied().filter(move |len| *len >= path.shortest())
 }
 
 /// The screen of one group.

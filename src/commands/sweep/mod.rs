@@ -18,7 +18,9 @@ use crate::judge;
 use crate::render::terminal;
 use crate::report::{Report, State, to_json};
 use crate::sweep::{Stop, Unwatched};
+use crate::sys::reserve;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use watch::Watch;
 
 /// Seconds that measuring may take without `--time`: the long lengths adapt to it.
@@ -29,9 +31,12 @@ pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
     let mut watch = Watch::new(args).map_err(Failure::line)?;
     let destination = match &args.output {
         _ if args.no_output => Destination::Nowhere,
-        Some(path) => Destination::named(path, args.force)?,
+        Some(path) => Destination::named(path, args.force, &inputs(args))?,
         None => Destination::own()?,
     };
+    if !reserve::hold() {
+        return Err(Failure::line("not enough memory for a sweep (see ulimit -v)"));
+    }
     let (mut report, stop) = match &args.simulate {
         _ if args.colours => colours::run(args, &mut watch)?,
         Some(model) => simulated::run(args, model, &mut watch)?,
@@ -50,6 +55,11 @@ pub fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
         }
         Some(Stop::Time) | None => Ok(outcome(args, report.verdict.state)),
     }
+}
+
+/// The files that are read.
+fn inputs(args: &SweepArgs) -> Vec<&Path> {
+    args.file.as_deref().into_iter().chain(args.simulate.as_deref().map(Path::new)).collect()
 }
 
 /// Sweeps this machine, unwatched and with nothing judged or saved, and tells what the sampling itself

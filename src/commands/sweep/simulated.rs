@@ -2,12 +2,13 @@
 
 use super::record::{Budget, record};
 use super::setup::{Plan, fresh_report};
-use crate::cli::SweepArgs;
+use crate::cli::{PathChoice, SweepArgs};
 use crate::commands::Failure;
-use crate::report::{Options, Placement, Report, Source};
+use crate::report::{Options, PathName, Placement, Report, Source};
 use crate::simulate::{MODELS, Model, host_of, replay};
 use crate::sweep::grid::{self, Asked};
-use crate::sweep::{Stop, Unwatched, Watcher};
+use crate::sweep::{Offsets, Stop, Unwatched, Watcher};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -99,6 +100,18 @@ fn placements(asked: &Asked, seed: u64) -> Vec<Placement> {
 /// A recording's cells replace the grid; it has no confirm phase.
 fn replayed(args: &SweepArgs, file: &Path) -> Result<(Report, Option<Stop>), Failure> {
     let (run, cells) = replay(file).map_err(Failure::line)?;
+    let left_out = [
+        ("--paths", args.paths != [PathChoice::One(PathName::Read)]),
+        ("--allocators", !args.allocators.is_empty()),
+        ("--dst", args.dst != Offsets::circle()),
+        ("--src", args.src.is_some()),
+        ("--len", !args.len.is_empty()),
+    ];
+    let left_out: Vec<&str> = left_out.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+    if !left_out.is_empty() {
+        let line = format!("fsprobe: a recording is replayed whole, {} or not\n", left_out.join(", "));
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
     let Plan { options, seed, .. } = Plan::of(args, grid::WHOLE)?;
     let mut lens: Vec<u64> = cells.iter().map(|c| c.len).collect();
     lens.sort_unstable();

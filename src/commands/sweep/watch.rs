@@ -3,6 +3,7 @@
 use super::USUAL_SECONDS;
 use crate::cli::SweepArgs;
 use crate::sweep::{Stop, Watcher};
+use crate::sys::reserve;
 use crate::sys::signals::{self, Caught};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -73,6 +74,7 @@ impl Watcher for Watch {
 
     fn stop(&mut self) -> Option<Stop> {
         let late = || self.deadline.filter(|end| Instant::now() >= *end).map(|_| Stop::Time);
-        stopped_by(&self.signal).or_else(late)
+        let short = || reserve::is_spent().then(|| Stop::Fault("memory ran out".into()));
+        stopped_by(&self.signal).or_else(short).or_else(late)
     }
 }

@@ -111,7 +111,7 @@ fn memcpy(host: &Host) -> Memcpy {
     if !host.cpu.features.erms.cpuid {
         return Memcpy::Never("CPUID shows no ERMS");
     }
-    if erms_switched_off(libc) {
+    if libc.erms_switched_off() {
         return Memcpy::Never("GLIBC_TUNABLES switch ERMS off");
     }
     match (libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold) {
@@ -121,13 +121,6 @@ fn memcpy(host: &Host) -> Memcpy {
         (Some(_), Some(_)) => Memcpy::Never("its thresholds leave no length for it"),
         _ => Memcpy::Unknown,
     }
-}
-
-/// Whether the last word about glibc's view of the CPU, which is the one in force, takes ERMS away.
-pub(crate) fn erms_switched_off(libc: &Libc) -> bool {
-    let words = libc.tunables.iter().flatten();
-    let hwcaps = words.filter_map(|word| word.strip_prefix("glibc.cpu.hwcaps=")).next_back();
-    hwcaps.is_some_and(|caps| caps.split(',').any(|cap| cap.trim() == "-ERMS"))
 }
 
 fn memcpy_sentence(memcpy: &Memcpy, libc: &Libc) -> String {

@@ -28,14 +28,18 @@ pub struct Fates {
 pub fn fates(report: &Report) -> Vec<Fates> {
     // a buffer is met as a destination or as a source; paths that do the same are told together
     let told = |scan: Scan, other: &str| {
-        let paths = paths(report).into_iter().filter(|p| p.own_scan() == scan);
+        let paths = || paths(report).into_iter().filter(|p| p.own_scan() == scan);
+        // the other side where it was held, as in the matrix
+        let helds: BTreeSet<u16> =
+            paths().filter_map(|p| Scanline::fullest(report, p, scan)).map(|(line, _)| line.held).collect();
+        let held = if helds.len() == 1 { helds.first().copied().unwrap_or(0) } else { 0 };
         let mut deep: BTreeMap<u64, BTreeSet<Interval>> = BTreeMap::new();
-        for (len, bands) in paths.flat_map(|path| deep_intervals(report, path)) {
+        for (len, bands) in paths().flat_map(|path| deep_intervals(report, path, held)) {
             deep.entry(len).or_default().extend(bands);
         }
         let lines = lines(report, &deep);
-        let intro =
-            format!("Where allocators put buffers on their own, against a {other} at page offset 0x000:");
+        let against = format!("a {other} at page offset {}", offset(held));
+        let intro = format!("Where allocators put buffers on their own, against {against}:");
         (!lines.is_empty()).then_some(Fates { intro, lines })
     };
     [told(Scan::Dst, "source"), told(Scan::Src, "destination")].into_iter().flatten().collect()
@@ -49,14 +53,14 @@ fn lines(report: &Report, deep: &BTreeMap<u64, BTreeSet<Interval>>) -> Vec<(Allo
     owners.into_iter().map(|owner| (owner, of(report, owner, deep))).collect()
 }
 
-/// The deep bands of a path by length, for its own side at 0x000; not those of that side alone, which no
+/// The deep bands of a path by length, on its own side with the other held there; not those of that side alone, which no
 /// placement of the buffer meets or avoids.
-fn deep_intervals(report: &Report, path: PathName) -> BTreeMap<u64, BTreeSet<Interval>> {
+fn deep_intervals(report: &Report, path: PathName, held: u16) -> BTreeMap<u64, BTreeSet<Interval>> {
     let alien = match path.own_scan() {
         Scan::Dst => Axis::Src,
         Scan::Src => Axis::Dst,
     };
-    let line = Scanline { path, scan: path.own_scan(), held: 0 };
+    let line = Scanline { path, scan: path.own_scan(), held };
     let mut deep: BTreeMap<u64, BTreeSet<Interval>> = BTreeMap::new();
     for verdict in report.verdict.paths.iter().filter(|v| v.path == path) {
         let bands = verdict.bands.iter().filter(|b| b.depth == Depth::Deep && b.axis != Some(alien));

@@ -205,13 +205,16 @@ impl Value {
         let Some(throughput) = throughput else {
             return Value { throughput: "·".into(), mark: String::new(), depth: None };
         };
-        let slow = band.map(|band| (column.slowdown(throughput, aligned, band), band.depth));
-        let slow = slow.filter(|(factor, depth)| *factor >= HOLE || (*depth == Depth::Deep && !aligned));
-        let mark = |(factor, depth): &(f64, Depth)| format!("{}{}", sign(*depth), times_briefly(*factor));
+        let is_slow = |band: &Slow| {
+            column.slowdown(throughput, aligned, *band) >= HOLE || (band.depth == Depth::Deep && !aligned)
+        };
+        let slow = band.filter(is_slow);
+        // the band's own figure, as the verdict tells it: a row's would be of other samples
+        let mark = |band: Slow| format!("{}{}", sign(band.depth), times_briefly(band.slowdown));
         Value {
             throughput: gigabytes(throughput),
-            mark: slow.as_ref().map(mark).unwrap_or_default(),
-            depth: slow.map(|(_, depth)| depth),
+            mark: slow.map(mark).unwrap_or_default(),
+            depth: slow.map(|band| band.depth),
         }
     }
 }

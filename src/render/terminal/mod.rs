@@ -72,7 +72,9 @@ pub(crate) fn noted(report: &Report, style: Style) -> String {
     notes::notes(report, style)
 }
 
-/// The matrices of a sweep, for other formats.
+/// The matrices of a sweep, after the summary of many paths, for other formats.
 pub(crate) fn matrices(report: &Report) -> String {
-    matrix::matrices(report, Style::default())
+    let style = Style::default();
+    let parts = [summary::summary(report, style), matrix::matrices(report, style)];
+    parts.into_iter().filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n")
 }

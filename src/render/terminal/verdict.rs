@@ -5,11 +5,13 @@ use super::bands::{Found, found, whereabouts};
 use super::summary::{deepest, has_many_paths, paths, state_of};
 use crate::render::number::{bytes, gigabytes, on_circle, span, times};
 use crate::render::text::{Paint, listed, paint, paragraph};
-use crate::report::{Axis, Cell, Depth, PAGE, PathName, PathVerdict, Phase, Report, Scan, State, printable};
+use crate::report::{Axis, Cell, Depth, Floor, PAGE, PathName, PathVerdict, Phase, Report, Scan, State, printable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More bands than this in one path are counted, not told.
 const MOST_BANDS: usize = 4;
+/// How the verdict's reason begins that the run ended early.
+const CUT_SHORT: &str = "the run was cut short";
 /// From this factor on, what a misaligned destination costs is told.
 const MISALIGNED: f64 = 1.05;
 
@@ -193,8 +195,9 @@ fn interrupted(report: &Report) -> Option<String> {
 fn reasons(report: &Report) -> Option<String> {
     let unsettled = std::iter::once(report.verdict.state).chain(report.verdict.paths.iter().map(|v| v.state));
     let unsettled = unsettled.into_iter().any(|s| s == State::Inconclusive);
-    let reasons: Vec<String> =
-        report.verdict.reasons.iter().take(4).map(|r| sentence(&printable(r, 300))).collect();
+    // that the run ended early has a paragraph of its own
+    let told = report.verdict.reasons.iter().filter(|r| report.run.complete || !r.starts_with(CUT_SHORT));
+    let reasons: Vec<String> = told.take(4).map(|r| sentence(&printable(r, 300))).collect();
     (unsettled && !reasons.is_empty()).then(|| format!("Why not settled: {}", reasons.join(" ")))
 }
 
@@ -288,7 +291,11 @@ fn few(mut texts: Vec<String>) -> String {
 
 /// What destinations off a multiple of 0x20 cost, named for what it is.
 fn misalignment(report: &Report) -> Option<String> {
-    let most = worst_by_length(report, |verdict| verdict.misalignment.filter(|f| *f >= MISALIGNED));
+    let most = worst_by_length(report, |verdict| {
+        let own = |f: &&Floor| (f.path, f.allocator, f.len) == (verdict.path, verdict.allocator, verdict.len);
+        let floor = report.noise.floors.iter().find(own).map_or(1.0, |f| f.floor);
+        verdict.misalignment.filter(|f| *f >= MISALIGNED.max(floor))
+    });
     (!most.is_empty()).then(|| {
         format!(
             "Any {} off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.",

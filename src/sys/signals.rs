@@ -56,6 +56,16 @@ pub fn note(signals: &[i32]) -> io::Result<Arc<Caught>> {
     Ok(caught)
 }
 
+/// Whether this process ignores a signal, as `nohup` and background jobs have it: what it starts is to ignore it
+/// too, and a handler here would undo that.
+pub fn is_ignored(number: i32) -> bool {
+    // SAFETY: sigaction is plain numbers and a function's address, for which all zeros are a value.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is set; `now` is valid and writable.
+    let asked = unsafe { libc::sigaction(number, std::ptr::null(), &mut now) };
+    asked == 0 && now.sa_sigaction == libc::SIG_IGN
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

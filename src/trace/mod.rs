@@ -5,6 +5,7 @@
 //! room may use `sys` and the report's words, nothing else.
 
 pub mod launch;
+pub mod program;
 
 pub use launch::{Launch, Refused};
 

@@ -49,7 +49,10 @@ fn wrong_combinations_are_refused_in_one_line() {
         (vec!["--pid", "1", "--system"], vec!["cannot be used with"]),
         (vec!["--pid", "1", "--", "true"], vec!["cannot be used with"]),
         (vec!["--system", "true"], vec!["cannot be used with"]),
-        (vec!["--pid", "1", "--via", "preload"], vec!["--via preload watches a command from its start", "--via sample"]),
+        (
+            vec!["--pid", "1", "--via", "preload"],
+            vec!["--via preload watches a command from its start", "--via sample"],
+        ),
         (vec!["--system", "--via", "ptrace"], vec!["--via ptrace watches a command"]),
         (vec!["--live", "--via", "ptrace", "--", "true"], vec!["--live shows samples"]),
         (vec!["--time", "1", "--", "true"], vec!["cannot be used with"]),
@@ -99,7 +102,9 @@ fn what_cannot_be_run_is_126_or_127() {
     let place = Place::new();
     let file = place.file("data", 10);
     for via in WAYS {
-        for (command, code, word) in [("/no/such/program", 127, "No such file"), (text(&file), 126, "ermission denied")] {
+        for (command, code, word) in
+            [("/no/such/program", 127, "No such file"), (text(&file), 126, "ermission denied")]
+        {
             let Some(output) = traced(&place, via, &["--exit-code"], &[command]) else { continue };
             assert_eq!(output.status.code(), Some(code), "{via}: {}", stderr(&output));
             assert!(stderr(&output).contains(word) && stdout(&output).is_empty(), "{}", stderr(&output));
@@ -120,7 +125,8 @@ fn copies_in_a_band_are_the_programs_problem_and_others_are_not() {
     let file = place.file("source", MIB_16);
     for via in ["preload", "ptrace"] {
         // zen3: 0x991 to 0x00f, so that page-aligned buffers are slow
-        for (name, code, word) in [("mimalloc", 1, "AFFECTED"), ("fread-moved", 0, "CLEAN: not your problem")] {
+        for (name, code, word) in [("mimalloc", 1, "AFFECTED"), ("fread-moved", 0, "CLEAN: not your problem")]
+        {
             let reader = reader(name, &file);
             let Some(output) = traced(&place, via, &["--exit-code"], &words(&reader)) else { continue };
             let said = stderr(&output);
@@ -137,23 +143,32 @@ fn json_holds_what_was_seen_and_where_the_bands_are_from() {
     let reader = reader("mimalloc", &file);
     for via in ["preload", "ptrace"] {
         let out = place.path(&format!("{via}.json"));
-        let Some(output) = traced(&place, via, &["--json", "--output", text(&out)], &words(&reader)) else { continue };
+        let Some(output) = traced(&place, via, &["--json", "--output", text(&out)], &words(&reader)) else {
+            continue;
+        };
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert_eq!(stderr(&output), "", "all goes to the file");
         let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
-        assert_eq!((&told["schema"]["name"], &told["schema"]["version"]), (&"fsprobe-trace".into(), &1.into()));
+        assert_eq!(
+            (&told["schema"]["name"], &told["schema"]["version"]),
+            (&"fsprobe-trace".into(), &1.into())
+        );
         assert_eq!(told["run"]["options"]["command"], "<command>");
         let trace = &told["trace"];
         assert_eq!((&trace["via"], &trace["bands"]["simulated"]), (&via.into(), &true.into()));
         assert_eq!(trace["answer"]["state"], "affected");
-        let is_file = |copies: &&Value| copies["file"].as_str().is_some_and(|name| name.ends_with("secret-source"));
-        let copies: Vec<&Value> = trace["watched"]["copies"].as_array().unwrap().iter().filter(is_file).collect();
+        let is_file =
+            |copies: &&Value| copies["file"].as_str().is_some_and(|name| name.ends_with("secret-source"));
+        let copies: Vec<&Value> =
+            trace["watched"]["copies"].as_array().unwrap().iter().filter(is_file).collect();
         let bytes: u64 = copies.iter().map(|copies| copies["bytes"].as_u64().unwrap()).sum();
         assert_eq!(bytes, MIB_16 as u64, "{copies:?}");
-        let at_zero = |copies: &&Value| copies["landings"].as_array().unwrap().iter().all(|l| l["distance"] == 0);
+        let at_zero =
+            |copies: &&Value| copies["landings"].as_array().unwrap().iter().all(|l| l["distance"] == 0);
         assert!(copies.iter().all(at_zero), "{copies:?}");
 
-        let plain = traced(&place, via, &["--json", "--anonymous", "--output", "-"], &words(&reader)).unwrap();
+        let plain =
+            traced(&place, via, &["--json", "--anonymous", "--output", "-"], &words(&reader)).unwrap();
         let said = stdout(&plain);
         assert!(said.contains("program 1") && said.contains("fsprobe-trace"), "{said}");
         assert!(!said.contains("secret-source") && !said.contains("readers"), "{said}");
@@ -165,7 +180,9 @@ fn bands_of_a_report_and_of_this_machine() {
     let place = Place::new();
     let saved = place.path("r.json");
     assert!(place.run(&["check", "--simulate", "zen4", "--output", text(&saved)]).status.code() == Some(1));
-    for (more, word) in [(vec!["--report", text(&saved)], "r.json"), (vec![], "a check of this machine, just now")] {
+    for (more, word) in
+        [(vec!["--report", text(&saved)], "r.json"), (vec![], "a check of this machine, just now")]
+    {
         let args = [&["trace", "--via", "ptrace"], more.as_slice(), &["--", "true"]].concat();
         let output = place.run(&args);
         if !is_closed(&output) {
@@ -191,7 +208,8 @@ fn signals_sent_to_fsprobe_reach_the_command() {
     let place = Place::new();
     for via in WAYS {
         let script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done";
-        let mut command = place.fsprobe(&["trace", "--simulate", "zen3", "--via", via, "--", "sh", "-c", script]);
+        let mut command =
+            place.fsprobe(&["trace", "--simulate", "zen3", "--via", via, "--", "sh", "-c", script]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();

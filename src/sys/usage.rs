@@ -24,6 +24,16 @@ pub fn thread() -> Option<ThreadUsage> {
     })
 }
 
+/// Nanoseconds of CPU time, user and system, of the children that this process has waited for, and of theirs.
+pub fn children_cpu_ns() -> Option<u64> {
+    // SAFETY: rusage is plain numbers, for which all zeros are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid, writable rusage.
+    let failed = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    (failed == 0).then_some(ns(usage.ru_utime) + ns(usage.ru_stime))
+}
+
 /// Ticks a second of the times in /proc/stat.
 pub fn ticks_per_second() -> u64 {
     // SAFETY: no memory involved.

@@ -2,10 +2,10 @@
 //!
 //! Each way runs a command, or attaches to what runs, and gives a [`Watched`]; whether a distance is a
 //! band, and what that costs, is for the judge. A program that is watched behaves as without it. This
-//! room may use `sys` and the report's words, nothing else.
+//! room may use `sys`, what `host` knows of the C library, and the report's words.
 
 pub mod launch;
-pub mod program;
+pub mod preload;
 
 pub use launch::{Launch, Refused};
 

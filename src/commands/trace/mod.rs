@@ -29,7 +29,7 @@ const LONGEST: usize = 300;
 /// # Errors
 /// Where nothing, or two things, are to be watched, none of the ways is open, or output cannot be written.
 pub fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
-    let target = Target::of(args)?;
+    let target = ways::target(args)?;
     let done = traced(args, &target);
     // the codes 0 to 124 are the command's, unless they tell the state
     if args.command.is_empty() || args.exit_code { done } else { done.map_err(Failure::beside_a_command) }
@@ -79,6 +79,7 @@ fn watched(
     let ways = ways::choose(args, target);
     let mut closed = Vec::new();
     for (via, reason) in ways {
+        let reason = if closed.is_empty() { reason } else { format!("{reason} ({})", closed.join("; ")) };
         let who = who(args);
         let began = nothing_yet(args, via, reason.clone(), bands.clone());
         let mut view = if args.live { View::open(began, &who) } else { None };
@@ -100,11 +101,16 @@ fn watched(
                     line: printable(&refused.to_string(), 4000),
                 });
             }
-            Err(TraceError::Closed(why)) => closed.push(format!("{via}: {why}")),
+            Err(TraceError::Closed(why)) => closed.push(format!("not by {via}: {}", without_advice(&why))),
             Err(broken @ TraceError::Broken { .. }) => return Err(Failure::line(broken)),
         }
     }
     Err(Failure::line(format!("no way of watching is open here: {}", closed.join("; "))))
+}
+
+/// Why a way is closed, without its advice to use another where that is what happens.
+fn without_advice(why: &str) -> &str {
+    why.split(" (use --via").next().unwrap_or(why)
 }
 
 /// What ends the watching of something that runs on by itself.

@@ -5,6 +5,8 @@
 //! room may use `sys` and the report's words, nothing else.
 
 pub mod launch;
+pub mod sample;
+mod symbols;
 
 pub use launch::{Launch, Refused};
 

@@ -17,6 +17,7 @@ pub mod mapping;
 pub mod memory;
 pub mod pagemap;
 pub mod perf;
+pub mod perf_sample;
 pub mod region;
 pub mod ring;
 pub mod routines;

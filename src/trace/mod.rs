@@ -6,6 +6,8 @@
 
 pub mod launch;
 pub mod preload;
+pub mod sample;
+mod symbols;
 
 pub use launch::{Launch, Refused};
 

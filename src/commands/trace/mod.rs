@@ -11,6 +11,7 @@ use super::document::{Document, now};
 use super::{Failure, Outcome, style};
 use crate::cli::TraceArgs;
 use crate::report::{State, Trace, TraceBands, Via, Watched, printable, write_whole};
+use crate::trace::sample::Target;
 use crate::trace::{Done, TraceError};
 use crate::{host, judge, render};
 use live::View;
@@ -19,7 +20,7 @@ use signals::Signals;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Instant;
-use ways::{Target, Watching};
+use ways::Watching;
 
 /// Characters of the program's words.
 const LONGEST: usize = 300;

@@ -4,14 +4,9 @@ use super::signals::Signals;
 use crate::cli::TraceArgs;
 use crate::commands::Failure;
 use crate::report::{Via, Watched};
+use crate::trace::sample::{self, SampleOptions, Target};
 use crate::trace::{Done, Launch, TraceError, preload};
-
-/// What is watched.
-pub enum Target {
-    Command(Launch),
-    Process(u32),
-    System,
-}
+use std::time::{Duration, Instant};
 
 /// The one thing that the options name.
 pub fn target(args: &TraceArgs) -> Result<Target, Failure> {
@@ -52,7 +47,10 @@ pub fn choose(args: &TraceArgs, target: &Target) -> Vec<(Via, String)> {
             vec![(Via::Sample, "what runs already can only be sampled".into())]
         }
         (None, Target::Command(_)) if args.live => vec![(Via::Sample, "--live shows samples".into())],
-        (None, Target::Command(_)) => of_command(Some("not yet".into())),
+        (None, Target::Command(_)) => {
+            let seen = sample::available(target);
+            of_command(seen.user.and(seen.kernel).err().map(|error| error.to_string()))
+        }
     }
 }
 
@@ -98,11 +96,17 @@ impl Watching<'_> {
                 }
             };
         match via {
-            Via::Preload => exactly(preload::watch),
-            _ => {
-                live(&Watched::default());
-                Err(TraceError::Closed("not yet".into()))
+            Via::Sample => {
+                let end = self
+                    .seconds
+                    .and_then(|s| Instant::now().checked_add(Duration::from_secs_f64(s.min(1e9))));
+                let stop = || self.signals.ended() || end.is_some_and(|end| Instant::now() >= end);
+                let options =
+                    SampleOptions { period_ns: sample::PERIOD_NS, on_signal: &on_signal, stop: &stop };
+                sample::watch(self.target, &options, live)
             }
+            Via::Preload => exactly(preload::watch),
+            Via::Ptrace => Err(TraceError::Closed("not yet".into())),
         }
     }
 }

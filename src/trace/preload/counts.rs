@@ -171,7 +171,7 @@ impl Counts {
     pub fn strangers(&self) -> Vec<Stranger> {
         let count = (self.head(Head::Strangers) as usize).min(STRANGERS);
         let told = (0..count).map(|number| self.record(STRANGERS_AT, number));
-        told.filter(|[_, why, ..]| *why != 0)
+        told.filter(|[_, why, ..]: &[u64; 4]| *why != 0)
             .map(|[by, why, at, len]| Stranger {
                 by: by as u32,
                 why,
@@ -195,7 +195,7 @@ impl Counts {
     /// Every row: its key and its three counts.
     fn rows(&self) -> impl Iterator<Item = (Key, [u64; 3])> {
         let told = (0..ROWS).map(|number| self.record(ROWS_AT, number));
-        told.filter(|[key, ..]| *key != 0)
+        told.filter(|[key, ..]: &[u64; 4]| *key != 0)
             .filter_map(|[key, counts @ ..]: [u64; 4]| Some((Key::of(key)?, counts)))
     }
 

@@ -4,7 +4,10 @@
 //! band, and what that costs, is for the judge. A program that is watched behaves as without it. This
 //! room may use `sys` and the report's words, nothing else.
 
+mod files;
 pub mod launch;
+pub mod ptrace;
+mod tally;
 
 pub use launch::{Launch, Refused};
 

@@ -162,7 +162,9 @@ fn programs_that_guard_or_bare_themselves() {
     for way in ["own-filter", "not-dumpable", "closes-all"] {
         for program in copies() {
             let (_folder, file) = file();
-            let Some(done) = watched(&[program.to_str().unwrap(), way, file.to_str().unwrap()]) else { return };
+            let Some(done) = watched(&[program.to_str().unwrap(), way, file.to_str().unwrap()]) else {
+                return;
+            };
             assert_eq!(done.status.and_then(|status| status.code()), Some(0), "{way}");
             if way == "not-dumpable" && Sum::of_file(&done, "pread64", &file).calls == 0 {
                 // Without the right to look into it, its calls are counted and no file is known.
@@ -183,7 +185,9 @@ fn libraries_loaded_later_change_nothing() {
     let Some(done) = watched(&[program.to_str().unwrap(), "dlopen", file.to_str().unwrap()]) else { return };
     if done.status.and_then(|status| status.code()) == Some(0) {
         preads(&done, &file, 10);
-        assert!(done.watched.copies.iter().any(|row| row.file.as_deref().is_some_and(|f| f.contains("libm"))));
+        assert!(
+            done.watched.copies.iter().any(|row| row.file.as_deref().is_some_and(|f| f.contains("libm")))
+        );
     }
 }
 

@@ -59,8 +59,7 @@ pub fn wait() -> io::Result<Option<(u32, Stop)>> {
     let mut status = 0;
     let found = loop {
         // SAFETY: `status` is valid and writable; no usage is asked for, which would cost at every stop.
-        let found =
-            unsafe { libc::wait4(-1, &mut status, libc::__WALL | libc::__WNOTHREAD, null_mut()) };
+        let found = unsafe { libc::wait4(-1, &mut status, libc::__WALL | libc::__WNOTHREAD, null_mut()) };
         if found >= 0 {
             break found as u32;
         }
@@ -188,8 +187,9 @@ pub fn memory(thread: u32, address: u64, into: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
     // SAFETY: `local` names exactly the bytes of `into`; what `remote` names is the other process's.
-    let copied =
-        unsafe { libc::process_vm_readv(thread as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0) };
+    let copied = unsafe {
+        libc::process_vm_readv(thread as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0)
+    };
     usize::try_from(copied).map_err(|_| io::Error::last_os_error())
 }
 
@@ -249,7 +249,8 @@ mod tests {
         let (me, file) = (std::process::id(), tempfile::tempfile().unwrap());
         let (duplicate, another) = (file.try_clone().unwrap(), tempfile::tempfile().unwrap());
         if share_descriptors(me, me) {
-            let shared = |other: &std::fs::File| share_position((me, file.as_raw_fd()), (me, other.as_raw_fd()));
+            let shared =
+                |other: &std::fs::File| share_position((me, file.as_raw_fd()), (me, other.as_raw_fd()));
             assert!(shared(&duplicate) && !shared(&another));
         }
         assert!(!share_descriptors(me, 0));

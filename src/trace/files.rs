@@ -211,8 +211,25 @@ impl Info {
 /// File systems that make their files up as they are read, or that keep them in a cache of their own (zfs), by the
 /// names that /proc/self/mountinfo gives.
 const UNCACHED: [&str; 19] = [
-    "proc", "sysfs", "debugfs", "tracefs", "securityfs", "cgroup", "cgroup2", "configfs", "bpf", "efivarfs",
-    "pstore", "selinuxfs", "smackfs", "fusectl", "binfmt_misc", "rpc_pipefs", "nsfs", "mqueue", "zfs",
+    "proc",
+    "sysfs",
+    "debugfs",
+    "tracefs",
+    "securityfs",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "bpf",
+    "efivarfs",
+    "pstore",
+    "selinuxfs",
+    "smackfs",
+    "fusectl",
+    "binfmt_misc",
+    "rpc_pipefs",
+    "nsfs",
+    "mqueue",
+    "zfs",
 ];
 
 /// What a line of /proc/PID/mountinfo says, where it is this mount's (proc_pid_mountinfo(5)).

@@ -98,7 +98,8 @@ impl Tally {
 
     /// The rows, sorted by process, call and file.
     pub fn copies(self) -> Vec<Copies> {
-        let mut copies: Vec<Copies> = self.rows.into_iter().map(|(key, counts)| row_of(key, counts)).collect();
+        let mut copies: Vec<Copies> =
+            self.rows.into_iter().map(|(key, counts)| row_of(key, counts)).collect();
         copies.sort_by(|a, b| {
             let of = |c: &Copies| (c.pid, c.program.clone(), c.call.clone(), c.file.clone(), c.kind);
             of(a).cmp(&of(b))

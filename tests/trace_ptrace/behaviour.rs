@@ -42,7 +42,11 @@ fn ends_are_the_programs_own() {
         ("trap 'exit 3' USR1; kill -USR1 $$; exit 4", Some(3), None),
         ("(exit 5) & wait $!", Some(5), None),
         ("(sleep 0.3; kill -CONT $$) & kill -STOP $$; exit 6", Some(6), None),
-        ("(kill -STOP $(exec sh -c 'echo $PPID'); exit 2) & sleep 0.3; kill -CONT $!; wait $!", Some(2), None),
+        (
+            "(kill -STOP $(exec sh -c 'echo $PPID'); exit 2) & sleep 0.3; kill -CONT $!; wait $!",
+            Some(2),
+            None,
+        ),
     ] {
         let Some(done) = watched(&["sh", "-c", script]) else { return };
         let status = done.status.unwrap();
@@ -50,7 +54,9 @@ fn ends_are_the_programs_own() {
     }
     for program in copies() {
         let (_folder, file) = file();
-        let Some(done) = watched(&[program.to_str().unwrap(), "dies", file.to_str().unwrap()]) else { return };
+        let Some(done) = watched(&[program.to_str().unwrap(), "dies", file.to_str().unwrap()]) else {
+            return;
+        };
         assert_eq!(done.status.unwrap().signal(), Some(libc::SIGSEGV));
         assert_eq!(Sum::of_file(&done, "pread64", &file).calls, 10);
     }
@@ -60,8 +66,11 @@ fn ends_are_the_programs_own() {
 fn streams_and_scripts() {
     let (_folder, out) = file();
     let script = out.with_file_name("script");
-    std::fs::write(&script, format!("#!/bin/sh\nread line <\"$1\"\necho $line-$2 >'{}'\nexit 9\n", out.display()))
-        .unwrap();
+    std::fs::write(
+        &script,
+        format!("#!/bin/sh\nread line <\"$1\"\necho $line-$2 >'{}'\nexit 9\n", out.display()),
+    )
+    .unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let lines = out.with_file_name("lines");
     std::fs::write(&lines, "one\ntwo\n").unwrap();
@@ -82,7 +91,10 @@ fn what_cannot_be_started_is_said() {
     ] {
         match ptrace::watch(&launch(&[word]), &|| None) {
             Err(TraceError::Refused(refused)) => {
-                assert_eq!((refused.code(), refused.to_string()), (code, format!("cannot run {word}: {reason}")));
+                assert_eq!(
+                    (refused.code(), refused.to_string()),
+                    (code, format!("cannot run {word}: {reason}"))
+                );
             }
             Err(TraceError::Closed(reason)) => eprintln!("skipped: {reason}"),
             other => panic!("{word}: {other:?}"),

@@ -59,13 +59,7 @@ pub enum Place {
 use Memory::{Buffer, Message, Vector};
 use Place::{Named, NamedOrOwn, Own};
 
-const fn copier(
-    name: &'static str,
-    number: c_long,
-    from_file: bool,
-    memory: Memory,
-    place: Place,
-) -> Copier {
+const fn copier(name: &'static str, number: c_long, from_file: bool, memory: Memory, place: Place) -> Copier {
     Copier { name, number, from_file, memory, place }
 }
 

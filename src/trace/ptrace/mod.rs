@@ -56,7 +56,9 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     });
     let mut done = match (traced, started) {
         (Err(Failed::Seize(error)), _) => return Err(closed("ptrace(2)", &error)),
-        (Err(Failed::NoFilter), _) => return Err(closed("seccomp(2)", &io::ErrorKind::PermissionDenied.into())),
+        (Err(Failed::NoFilter), _) => {
+            return Err(closed("seccomp(2)", &io::ErrorKind::PermissionDenied.into()));
+        }
         (_, Err(refused)) => return Err(refused.into()),
         (Err(Failed::Broken(error)), _) => return Err(broken("ptrace(2)", error)),
         (Ok(done), Ok(_)) => done,
@@ -85,7 +87,8 @@ fn traced(receiver: &Receiver<Traced>, child: Option<&Child>, on_signal: &dyn Fn
                 return Err(Failed::Broken(io::Error::other("the tracer ended early")));
             }
             Err(RecvTimeoutError::Timeout) => {
-                if let (Some(signal), Some(handle)) = (on_signal().and_then(Signal::from_named_raw), &handle) {
+                if let (Some(signal), Some(handle)) = (on_signal().and_then(Signal::from_named_raw), &handle)
+                {
                     // It fails where the command has ended.
                     let _ = pidfd_send_signal(handle, signal);
                 }

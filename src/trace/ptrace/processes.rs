@@ -122,7 +122,9 @@ impl Actions {
 
     /// A signal is delivered after a call was interrupted with this result.
     pub fn deliver(&mut self, signal: i32, result: i64) -> After {
-        let Some(bit) = bit(signal as u64).filter(|bit| self.handled & bit != 0) else { return After::Nothing };
+        let Some(bit) = bit(signal as u64).filter(|bit| self.handled & bit != 0) else {
+            return After::Nothing;
+        };
         if self.once & bit != 0 {
             self.handled &= !bit;
         }
@@ -166,7 +168,10 @@ mod tests {
         actions.set(64, 1, 0);
         actions.set(65, 2, 0);
         assert_eq!(actions.deliver(64, ERESTARTSYS), After::Nothing);
-        assert_eq!((interruption(-512), interruption(-513), interruption(-4)), (Some(false), Some(true), None));
+        assert_eq!(
+            (interruption(-512), interruption(-513), interruption(-4)),
+            (Some(false), Some(true), None)
+        );
     }
 
     #[test]

@@ -4,10 +4,13 @@
 //! band, and what that costs, is for the judge. A program that is watched behaves as without it. This
 //! room may use `sys`, what `host` knows of the C library, and the report's words.
 
+mod files;
 pub mod launch;
 pub mod preload;
 pub mod sample;
 mod symbols;
+pub mod ptrace;
+mod tally;
 
 pub use launch::{Launch, Refused};
 

@@ -5,7 +5,7 @@ use crate::cli::TraceArgs;
 use crate::commands::Failure;
 use crate::report::{Via, Watched};
 use crate::trace::sample::{self, SampleOptions, Target};
-use crate::trace::{Done, Launch, TraceError, preload};
+use crate::trace::{Done, Launch, TraceError, preload, ptrace};
 use std::time::{Duration, Instant};
 
 /// The one thing that the options name.
@@ -27,14 +27,10 @@ pub fn target(args: &TraceArgs) -> Result<Target, Failure> {
         )));
     }
     if let (Some(via), true) = (exact, args.live) {
-        return Err(Failure::line(format!(
-            "--live shows samples, and --via {via} takes none (--via sample)"
-        )));
+        return Err(Failure::line(format!("--live shows samples, and --via {via} takes none (--via sample)")));
     }
     if args.report.as_deref().is_some_and(|file| file.as_os_str() == "-") && !args.command.is_empty() {
-        return Err(Failure::line(
-            "--report - reads stdin, which is the command's (save the report to a file)",
-        ));
+        return Err(Failure::line("--report - reads stdin, which is the command's (save the report to a file)"));
     }
     Ok(target)
 }
@@ -88,25 +84,21 @@ impl Watching<'_> {
     /// Watches in one way; the one that samples tells `live` what it has seen so far.
     pub fn by(&self, via: Via, live: &mut dyn FnMut(&Watched)) -> Result<Done, TraceError> {
         let on_signal = || self.signals.to_pass_on();
-        let exactly =
-            |watch: fn(&Launch, &dyn Fn() -> Option<i32>) -> Result<Done, TraceError>| match self.target {
-                Target::Command(launch) => watch(launch, &on_signal),
-                Target::Process(_) | Target::System => {
-                    Err(TraceError::Closed("it watches commands from their start".into()))
-                }
-            };
+        let exactly = |watch: fn(&Launch, &dyn Fn() -> Option<i32>) -> Result<Done, TraceError>| match self.target {
+            Target::Command(launch) => watch(launch, &on_signal),
+            Target::Process(_) | Target::System => {
+                Err(TraceError::Closed("it watches commands from their start".into()))
+            }
+        };
         match via {
             Via::Sample => {
-                let end = self
-                    .seconds
-                    .and_then(|s| Instant::now().checked_add(Duration::from_secs_f64(s.min(1e9))));
+                let end = self.seconds.and_then(|s| Instant::now().checked_add(Duration::from_secs_f64(s.min(1e9))));
                 let stop = || self.signals.ended() || end.is_some_and(|end| Instant::now() >= end);
-                let options =
-                    SampleOptions { period_ns: sample::PERIOD_NS, on_signal: &on_signal, stop: &stop };
+                let options = SampleOptions { period_ns: sample::PERIOD_NS, on_signal: &on_signal, stop: &stop };
                 sample::watch(self.target, &options, live)
             }
             Via::Preload => exactly(preload::watch),
-            Via::Ptrace => Err(TraceError::Closed("not yet".into())),
+            Via::Ptrace => exactly(ptrace::watch),
         }
     }
 }

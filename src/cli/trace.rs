@@ -8,27 +8,30 @@ use std::path::PathBuf;
 
 /// Options of `fsprobe trace`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Three ways of watching; the best one that is open here is chosen, and the output says which and why:\n  \
-        sample   interrupts that look at the registers: the distance of every rep movs that they meet, and the time\n           \
-        spent there. Any program, static or not, its threads and children, running or to be started. Costs\n           \
-        under 1 %. The kernel's copies need perf_event_paranoid 1 or CAP_PERFMON\n  \
-        preload  a shared object between the program and its C library: every call counted. No privilege, next to no\n           \
-        cost; not for static and setuid programs\n  \
-        ptrace   every system call counted, of static programs too. Costs some 50 µs a call\n\n\
-        The command behaves as without fsprobe, and its stdin, stdout and stderr are its own: what fsprobe says goes\n\
-        to stderr after it has ended, or to --output FILE. Without a command it goes to stdout, and Ctrl-C ends the\n\
-        watching.\n\n\
-        Exit codes: the command's; 128 and its number after a signal, 127 if it is not found, 126 if it cannot be\n\
-        run, 125 after a failure of fsprobe's own. Without a command 0, and 2 after a failure. With --exit-code: 0 not\n\
-        your problem, 1 affected, 3 cannot tell.\n\n\
-        Examples:\n  \
-        fsprobe trace -- ./app --its-own options      do its copies land in a slow band, and what does that cost?\n  \
-        fsprobe trace --simulate zen4 -- ./app        what would it lose on an affected machine?\n  \
-        fsprobe trace --pid 1234 --time 10            a program that runs already\n  \
-        fsprobe trace --system --live                 everything that runs here, like top\n  \
-        fsprobe trace --via preload --json --output t.json -- ./app   every call, as data"
-)]
+#[command(after_help = "\
+Ways of watching; the best that is open here is chosen, and the output says why:
+  sample   Interrupts look at the registers: the distance of every rep movs that
+           they meet, and the time spent there. Any program, static or not, its
+           threads and children, running or to be started. Costs under 1 %. For
+           the kernel's copies: perf_event_paranoid 1 or CAP_PERFMON
+  preload  A shared object between the program and its C library counts every
+           call. No privilege, next to no cost; not for static or setuid programs
+  ptrace   Counts every system call, of static programs too. Some 50 µs a call
+
+The command behaves as without fsprobe; its stdin, stdout and stderr are its own.
+What fsprobe says goes to stderr after it has ended, or to --output FILE. Without
+a command it goes to stdout, and Ctrl-C ends the watching.
+
+Exit codes: the command's; 128 and its number after a signal, 127 not found, 126
+cannot be run, 125 fsprobe failed. Without a command 0, or 2 after a failure.
+With --exit-code: 0 not your problem, 1 affected, 3 cannot tell.
+
+Examples:
+  fsprobe trace -- ./app --its-own options   do its copies land in a slow band?
+  fsprobe trace --simulate zen4 -- ./app     what would an affected machine cost?
+  fsprobe trace --pid 1234 --time 10         a program that runs already
+  fsprobe trace --system --live              everything that runs here, like top
+  fsprobe trace --via preload --json --output t.json -- ./app  calls, as data")]
 pub struct TraceArgs {
     /// A command to start and watch, with its arguments; best after `--`
     #[arg(value_name = "CMD", trailing_var_arg = true, num_args = 1.., conflicts_with_all = ["pid", "system"])]

@@ -35,7 +35,7 @@ pub fn conclude(watched: &Watched, bands: &TraceBands, who: &str) -> TraceAnswer
     let of_ns = watched.cpu_ns.unwrap_or(watched.wall_ns);
     let loss = match &watched.samples {
         Some(samples) => sampled::loss(samples, bands, watched.cpu_ns),
-        None => counted::loss(&watched.copies, bands),
+        None => counted::loss(&watched.copies, &watched.unseen, bands),
     };
     let state = state(&loss, watched, bands, of_ns as f64);
     let sentence = sentence::Sentence { watched, bands, loss: &loss, of_ns, who }.of(state);

@@ -89,6 +89,9 @@ pub struct Unseen {
     pub why: String,
     /// What would show it: a command or another way; null where nothing would.
     pub remedy: Option<String>,
+    /// How many bytes were copied unseen; null where that is not known.
+    #[serde(default)]
+    pub bytes: Option<u64>,
 }
 
 /// Calls of one kind of one process to one file, counted one by one.

@@ -7,9 +7,9 @@
 mod files;
 pub mod launch;
 pub mod preload;
+pub mod ptrace;
 pub mod sample;
 mod symbols;
-pub mod ptrace;
 mod tally;
 
 pub use launch::{Launch, Refused};

@@ -47,12 +47,12 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
     if signals.ended() {
         return Ok(Outcome::Interrupted);
     }
-    let (via, via_reason, done) = watched(args, target, &bands, &signals)?;
+    let subject = Subject::of(args);
+    let (via, via_reason, done) = watched(args, target, &subject, &bands, &signals)?;
     let cut_short = args.time.is_some() && signals.ended();
     let watched = if args.anonymous { anonymous::of(done.watched) } else { done.watched };
-    let who = who(args);
-    let answer = judge::trace::conclude(&watched, &bands, &who);
-    let trace = Trace { watched, answer, ..nothing_yet(args, via, via_reason, bands) };
+    let answer = judge::trace::conclude(&watched, &bands, &subject.who);
+    let trace = Trace { watched, answer, ..subject.unwatched(via, via_reason, bands) };
     let run = Run {
         command: "trace",
         options: RunOptions::of(args),
@@ -74,16 +74,16 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
 fn watched(
     args: &TraceArgs,
     target: &Target,
+    subject: &Subject,
     bands: &TraceBands,
     signals: &Signals,
 ) -> Result<(Via, String, Done), Failure> {
-    let ways = ways::choose(args, target);
+    let ways = ways::choose(args, target, bands.elsewhere);
     let mut closed = Vec::new();
     for (via, reason) in ways {
         let reason = if closed.is_empty() { reason } else { format!("{reason} ({})", closed.join("; ")) };
-        let who = who(args);
-        let began = nothing_yet(args, via, reason.clone(), bands.clone());
-        let mut view = if args.live { View::open(began, &who) } else { None };
+        let began = subject.unwatched(via, reason.clone(), bands.clone());
+        let mut view = if args.live { View::open(began, &subject.who) } else { None };
         hint(args);
         let watching = Watching { target, seconds: args.time, signals };
         let done = watching.by(via, &mut |watched: &Watched| {
@@ -126,33 +126,40 @@ fn hint(args: &TraceArgs) {
     }
 }
 
-/// A trace before anything was seen.
-fn nothing_yet(args: &TraceArgs, via: Via, via_reason: String, bands: TraceBands) -> Trace {
-    let program = match (args.anonymous, args.pid) {
-        (true, _) => None,
-        (false, Some(pid)) => Some(printable(&ways::name_of(pid), LONGEST)),
-        (false, None) if args.system => None,
-        (false, None) => {
-            let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-            Some(printable(&words.join(" "), LONGEST))
-        }
-    };
-    let watched = Watched::default();
-    let answer = judge::trace::conclude(&watched, &bands, "");
-    Trace { via, via_reason, program, pid: args.pid, watched, bands, answer }
+/// What is watched, as it is called before it ends.
+struct Subject {
+    /// Its words, or its name; none where it is not to be named.
+    program: Option<String>,
+    pid: Option<u32>,
+    /// What the verdict calls it.
+    who: String,
 }
 
-/// What the verdict calls the program.
-fn who(args: &TraceArgs) -> String {
-    match (args.command.first(), args.pid) {
-        _ if args.system => "this system".into(),
-        _ if args.anonymous => "the program".into(),
-        (Some(word), _) => {
-            let name = Path::new(word).file_name().unwrap_or(word);
-            format!("`{}`", name.to_string_lossy())
-        }
-        (None, Some(pid)) => format!("`{}`", ways::name_of(pid)),
-        (None, None) => "the program".into(),
+impl Subject {
+    fn of(args: &TraceArgs) -> Subject {
+        let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+        let name = match args.pid {
+            Some(pid) => Some(ways::name_of(pid)),
+            None => args.command.first().map(|word| {
+                let name = Path::new(word).file_name().unwrap_or(word);
+                name.to_string_lossy().into_owned()
+            }),
+        };
+        let name = name.filter(|_| !args.anonymous);
+        let who = match &name {
+            _ if args.system => "this system".into(),
+            Some(name) => format!("`{name}`"),
+            None => "the program".into(),
+        };
+        let program = if words.is_empty() { name } else { name.map(|_| words.join(" ")) };
+        Subject { program: program.map(|program| printable(&program, LONGEST)), pid: args.pid, who }
+    }
+
+    /// A trace before anything was seen.
+    fn unwatched(&self, via: Via, via_reason: String, bands: TraceBands) -> Trace {
+        let watched = Watched::default();
+        let answer = judge::trace::conclude(&watched, &bands, &self.who);
+        Trace { via, via_reason, program: self.program.clone(), pid: self.pid, watched, bands, answer }
     }
 }
 

@@ -27,47 +27,48 @@ pub fn target(args: &TraceArgs) -> Result<Target, Failure> {
         )));
     }
     if let (Some(via), true) = (exact, args.live) {
-        return Err(Failure::line(format!("--live shows samples, and --via {via} takes none (--via sample)")));
+        return Err(Failure::line(format!(
+            "--live shows samples, and --via {via} takes none (--via sample)"
+        )));
     }
     if args.report.as_deref().is_some_and(|file| file.as_os_str() == "-") && !args.command.is_empty() {
-        return Err(Failure::line("--report - reads stdin, which is the command's (save the report to a file)"));
+        return Err(Failure::line(
+            "--report - reads stdin, which is the command's (save the report to a file)",
+        ));
     }
     Ok(target)
 }
 
-/// The ways to try, the best first, each with the reason for it.
-pub fn choose(args: &TraceArgs, target: &Target) -> Vec<(Via, String)> {
+/// The ways to try, the best first, each with the reason for it. What a program would lose `elsewhere` follows from
+/// its bytes, and little from the time that they take here.
+pub fn choose(args: &TraceArgs, target: &Target, elsewhere: bool) -> Vec<(Via, String)> {
     match (args.via, target) {
         (Some(via), _) => vec![(via, "as asked for".into())],
         (None, Target::Process(_) | Target::System) => {
             vec![(Via::Sample, "what runs already can only be sampled".into())]
         }
         (None, Target::Command(_)) if args.live => vec![(Via::Sample, "--live shows samples".into())],
+        (None, Target::Command(_)) if elsewhere => {
+            of_command(Some("calls tell best what would be lost on another machine".into()))
+        }
         (None, Target::Command(_)) => {
             let seen = sample::available(target);
-            of_command(seen.user.and(seen.kernel).err().map(|error| error.to_string()))
+            let blind = seen.user.and(seen.kernel).err();
+            of_command(blind.map(|error| format!("samples would not show every copy: {error}")))
         }
     }
 }
 
-/// The ways to watch a command, of which samples are the first choice unless something keeps them from seeing
-/// the copies in user space, and the kernel's.
+/// The ways to watch a command, of which samples are the first choice unless something speaks against them.
 fn of_command(unsampled: Option<String>) -> Vec<(Via, String)> {
-    let sample = match unsampled {
-        None => {
-            let reason = "its copies can be sampled here, those inside the kernel too, at next to no cost";
-            return vec![
-                (Via::Sample, reason.into()),
-                (Via::Preload, "every call of its C library is counted".into()),
-                (Via::Ptrace, "every system call is counted".into()),
-            ];
-        }
-        Some(why) => format!("samples would not show every copy: {why}"),
-    };
-    vec![
-        (Via::Preload, format!("every call of its C library is counted; {sample}")),
-        (Via::Ptrace, format!("every system call is counted; {sample}")),
-    ]
+    let against = unsampled.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+    let sample = "its copies can be sampled here, those inside the kernel too, at next to no cost";
+    let sample = unsampled.is_none().then(|| (Via::Sample, sample.into()));
+    let exact = [
+        (Via::Preload, format!("every call of its C library is counted{against}")),
+        (Via::Ptrace, format!("every system call is counted{against}")),
+    ];
+    sample.into_iter().chain(exact).collect()
 }
 
 /// How something is watched.
@@ -84,17 +85,21 @@ impl Watching<'_> {
     /// Watches in one way; the one that samples tells `live` what it has seen so far.
     pub fn by(&self, via: Via, live: &mut dyn FnMut(&Watched)) -> Result<Done, TraceError> {
         let on_signal = || self.signals.to_pass_on();
-        let exactly = |watch: fn(&Launch, &dyn Fn() -> Option<i32>) -> Result<Done, TraceError>| match self.target {
-            Target::Command(launch) => watch(launch, &on_signal),
-            Target::Process(_) | Target::System => {
-                Err(TraceError::Closed("it watches commands from their start".into()))
-            }
-        };
+        let exactly =
+            |watch: fn(&Launch, &dyn Fn() -> Option<i32>) -> Result<Done, TraceError>| match self.target {
+                Target::Command(launch) => watch(launch, &on_signal),
+                Target::Process(_) | Target::System => {
+                    Err(TraceError::Closed("it watches commands from their start".into()))
+                }
+            };
         match via {
             Via::Sample => {
-                let end = self.seconds.and_then(|s| Instant::now().checked_add(Duration::from_secs_f64(s.min(1e9))));
+                let end = self
+                    .seconds
+                    .and_then(|s| Instant::now().checked_add(Duration::from_secs_f64(s.min(1e9))));
                 let stop = || self.signals.ended() || end.is_some_and(|end| Instant::now() >= end);
-                let options = SampleOptions { period_ns: sample::PERIOD_NS, on_signal: &on_signal, stop: &stop };
+                let options =
+                    SampleOptions { period_ns: sample::PERIOD_NS, on_signal: &on_signal, stop: &stop };
                 sample::watch(self.target, &options, live)
             }
             Via::Preload => exactly(preload::watch),

@@ -75,7 +75,12 @@ pub fn band(path: &TracePath, distance: u16) -> Option<TraceBand> {
 
 /// The band of a path that costs most.
 fn deepest(path: &TracePath) -> Option<TraceBand> {
-    path.bands.iter().max_by(|a, b| a.penalty_ns_per_kib.total_cmp(&b.penalty_ns_per_kib)).copied()
+    path.bands.iter().copied().max_by(by_penalty)
+}
+
+/// The band of all that costs most.
+pub fn worst(bands: &TraceBands) -> Option<TraceBand> {
+    bands.paths.iter().filter_map(deepest).max_by(by_penalty)
 }
 
 /// What a copy of `len` bytes means that a call made.
@@ -93,7 +98,7 @@ pub fn place(
         (Some(path), Some(distance)) => band(path, distance).map_or(Place::Outside, Place::Inside),
         (Some(path), None) => Place::Unknown(deepest(path)),
         // no path that would tell was measured: its bands may be those of any
-        (None, _) => Place::Unknown(bands.paths.iter().filter_map(deepest).max_by(by_penalty)),
+        (None, _) => Place::Unknown(worst(bands)),
     }
 }
 

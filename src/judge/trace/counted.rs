@@ -4,14 +4,13 @@ use super::Loss;
 use super::costs::{self, Place};
 use super::tally::{Tally, What, Who};
 use super::words;
-use crate::report::{AtOffset, Copies, FileKind, Landing, TraceBands};
+use crate::report::{AtOffset, Copies, FileKind, Landing, TraceBand, TraceBands, Unseen};
 use std::collections::BTreeMap;
 
 /// What the copies lose, and could lose where their distance is unknown.
-pub fn loss(copies: &[Copies], bands: &TraceBands) -> Loss {
+pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
     let mut tally = Tally::new(true);
-    let mut unknown: BTreeMap<FileKind, f64> = BTreeMap::new();
-    let mut doubt_ns = 0.0;
+    let mut doubts = Doubts::default();
     for copies in copies {
         let what = What {
             program: copies.program.clone(),
@@ -29,22 +28,51 @@ pub fn loss(copies: &[Copies], bands: &TraceBands) -> Loss {
                 Place::NotCopied => {}
                 Place::Outside => tally.add(&what, &who, landing.distance, bytes, None),
                 Place::Inside(band) => {
-                    let lost_ns = bytes / 1024.0 * band.penalty_ns_per_kib.max(0.0);
+                    let lost_ns = lost(bytes, Some(band));
                     tally.add(&what, &who, landing.distance, bytes, Some((band, lost_ns)));
                 }
                 Place::Unknown(worst) => {
                     tally.add(&what, &who, None, bytes, None);
-                    let could_ns =
-                        worst.map_or(0.0, |band| bytes / 1024.0 * band.penalty_ns_per_kib.max(0.0));
-                    doubt_ns += could_ns;
-                    *unknown.entry(copies.kind).or_default() += could_ns;
+                    doubts.add(words::kind(copies.kind), SAMPLE, lost(bytes, worst));
                 }
             }
         }
     }
+    let worst = costs::worst(bands);
+    for unseen in unseen {
+        let remedy = unseen.remedy.as_deref().unwrap_or("nothing shows them");
+        doubts.add("calls that were not seen", remedy, lost(unseen.bytes.unwrap_or(0) as f64, worst));
+    }
     let lost_ns = tally.all.lost_ns;
-    let most = unknown.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ns)| *ns > 0.0);
-    Loss { tally, least_ns: lost_ns, most_ns: lost_ns + doubt_ns, doubt: most.map(|(kind, _)| doubt(kind)) }
+    Loss { tally, least_ns: lost_ns, most_ns: lost_ns + doubts.all_ns, doubt: doubts.most() }
+}
+
+/// What bytes lose in a band.
+fn lost(bytes: f64, band: Option<TraceBand>) -> f64 {
+    band.map_or(0.0, |band| bytes / 1024.0 * band.penalty_ns_per_kib.max(0.0))
+}
+
+/// What shows the distances that no call tells.
+const SAMPLE: &str = "--via sample sees their distances";
+
+/// What bytes of unknown distance could lose, by what they are and what would show them.
+#[derive(Default)]
+struct Doubts {
+    all_ns: f64,
+    each_ns: BTreeMap<(String, String), f64>,
+}
+
+impl Doubts {
+    fn add(&mut self, what: &str, remedy: &str, ns: f64) {
+        self.all_ns += ns;
+        *self.each_ns.entry((what.into(), remedy.into())).or_default() += ns;
+    }
+
+    /// The largest, as the end of a sentence.
+    fn most(self) -> Option<String> {
+        let most = self.each_ns.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ns)| *ns > 0.0);
+        most.map(|((what, remedy), _)| format!("most of that in {what} ({remedy})"))
+    }
 }
 
 /// Where a program's calls landed; bytes that no landing tells of landed nobody knows where.
@@ -54,13 +82,6 @@ fn landings(copies: &Copies) -> impl Iterator<Item = Landing> {
     let class = (rest / copies.calls.max(1)).max(1).ilog2() as u8;
     let rest = Landing { distance: None, class, copies: copies.calls, bytes: rest };
     copies.landings.iter().copied().chain((rest.bytes > 0).then_some(rest))
-}
-
-fn doubt(kind: FileKind) -> String {
-    format!(
-        "most of it in {}, whose pages lie where no call tells; --via sample sees their distances",
-        words::kind(kind)
-    )
 }
 
 /// Where buffers lay, over all calls that copied, most bytes first.

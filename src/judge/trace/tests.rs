@@ -188,6 +188,7 @@ fn what_is_unknown_matters_as_far_as_it_could_cost() {
             what: "process 8, statically linked".into(),
             why: "no preloaded object reaches it".into(),
             remedy: Some("--via ptrace".into()),
+            bytes: None,
         }],
         ..watched(vec![])
     };
@@ -197,6 +198,22 @@ fn what_is_unknown_matters_as_far_as_it_could_cost() {
         &["nothing that `app` copied could be seen", "--via ptrace"],
     );
     says(&told(&watched(vec![]), &zen4()), State::Clean, &["next to nothing"]);
+}
+
+#[test]
+fn bytes_that_were_not_seen_count_as_far_as_they_could_cost() {
+    let missing = |bytes| Watched {
+        unseen: vec![Unseen {
+            what: format!("about {bytes} bytes"),
+            why: "by bare system calls".into(),
+            remedy: Some("--via ptrace".into()),
+            bytes: Some(bytes),
+        }],
+        ..watched(vec![reads(0x740, 1000)])
+    };
+    says(&told(&missing(MIB), &zen4()), State::Clean, &["not your problem"]);
+    says(&told(&missing(1 << 40), &zen4()), State::Inconclusive, &["not seen", "--via ptrace"]);
+    says(&told(&missing(1 << 40), &clean()), State::Clean, &["no deep band"]);
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn counted() -> Trace {
                 what: "process 123 (busybox), statically linked".into(),
                 why: "no preloaded object reaches it".into(),
                 remedy: Some("--via ptrace".into()),
+                bytes: None,
             }],
             ..Watched::default()
         },

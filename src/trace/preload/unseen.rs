@@ -40,11 +40,13 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
     all.extend(missing_bytes(counts, io));
     let lost = counts.head(Head::LostCopies);
     if lost > 0 {
-        all.push(unseen(
-            format!("{lost} copies of {} bytes in all", counts.head(Head::LostBytes)),
+        let bytes = counts.head(Head::LostBytes);
+        let told = unseen(
+            format!("{lost} copies of {bytes} bytes in all"),
             "there was no room for so many different ones in the memory shared with the program",
             Some(REMEDY),
-        ));
+        );
+        all.push(Unseen { bytes: Some(bytes), ..told });
     }
     let unready = counts.head(Head::Begun).saturating_sub(counts.head(Head::Started));
     if unready > 0 {
@@ -66,7 +68,7 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
 }
 
 fn unseen(what: String, why: &str, remedy: Option<&str>) -> Unseen {
-    Unseen { what, why: why.into(), remedy: remedy.map(Into::into) }
+    Unseen { what, why: why.into(), remedy: remedy.map(Into::into), bytes: None }
 }
 
 /// Programs without the object, those of one name together.
@@ -157,11 +159,11 @@ fn missing_bytes(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
     let miss = |all: u64, seen: u64, verb: &str, like: &str| {
         let missing = all.saturating_sub(seen).saturating_sub(moved);
         (missing > slack && missing > all / 100).then(|| {
-            unseen(
-                format!("about {missing} of {all} bytes that the command and its children {verb}"),
-                &format!("by programs without the object, by bare system calls, or inside the C library ({like}, for one)"),
-                Some(REMEDY),
-            )
+            let what = format!("about {missing} of {all} bytes that the command and its children {verb}");
+            let why = format!(
+                "by programs without the object, by bare system calls, or inside the C library ({like}, for one)"
+            );
+            Unseen { bytes: Some(missing), ..unseen(what, &why, Some(REMEDY)) }
         })
     };
     [miss(io.read, read, "read", "getc"), miss(io.written, written, "wrote", "printf")]

@@ -13,7 +13,12 @@ pub struct Notes(BTreeSet<Unseen>);
 impl Notes {
     fn note(&mut self, what: String, why: &str, remedy: Option<&str>) {
         if self.0.len() < MOST {
-            self.0.insert(Unseen { what, why: why.to_owned(), remedy: remedy.map(str::to_owned) });
+            self.0.insert(Unseen {
+                what,
+                why: why.to_owned(),
+                remedy: remedy.map(str::to_owned),
+                bytes: None,
+            });
         }
     }
 

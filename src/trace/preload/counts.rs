@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 pub const MAGIC: u64 = 0x316f_6c65_7072_7366;
-const PROCESSES: usize = 16_384;
+pub const PROCESSES: usize = 16_384;
 const FILES: usize = 8192;
 const STRANGERS: usize = 256;
-const NAME_BYTES: usize = 1_048_576;
+pub const NAME_BYTES: usize = 1_048_576;
 const ROWS: usize = 262_144;
 
 const PROCESSES_AT: usize = 4096;
@@ -170,7 +170,7 @@ impl Counts {
     /// Programs that were started without the object, as many as found room.
     pub fn strangers(&self) -> Vec<Stranger> {
         let count = (self.head(Head::Strangers) as usize).min(STRANGERS);
-        let told = (0..count).map(|number| self.record(STRANGERS_AT, number));
+        let told = (0..count).map(|number| self.record::<4>(STRANGERS_AT, number));
         told.filter(|[_, why, ..]| *why != 0)
             .map(|[by, why, at, len]| {
                 Stranger { by: by as u32, why, name: self.name(at, len).unwrap_or_else(|| "a program".into()) }
@@ -192,8 +192,8 @@ impl Counts {
 
     /// Every row: its key and its three counts.
     fn rows(&self) -> impl Iterator<Item = (Key, [u64; 3])> {
-        let told = (0..ROWS).map(|number| self.record(ROWS_AT, number));
-        told.filter(|[key, ..]| *key != 0).filter_map(|[key, counts @ ..]: [u64; 4]| Some((Key::of(key)?, counts)))
+        let told = (0..ROWS).map(|number| self.record::<4>(ROWS_AT, number));
+        told.filter(|[key, ..]| *key != 0).filter_map(|[key, counts @ ..]| Some((Key::of(key)?, counts)))
     }
 
     /// Bytes that calls moved which /proc/PID/io counts too: from files, and to files.

@@ -12,7 +12,7 @@
 /* Standard streams are inherited, and so shared with whoever started the process. */
 static bool may_be_moved_by_others(int fd)
 {
-    return fd <= 2 || has_forked || in_vfork || !alone();
+    return fd <= 2 || hot.has_forked || hot.vforks || !alone();
 }
 
 /* The position at which the bytes of a call that moved some really were. */
@@ -30,16 +30,29 @@ static int64_t settled(int fd, struct place place, bool from_file, ssize_t moved
     return place.position;
 }
 
-static void counted(enum call call, bool from_file, int fd, struct place place, const struct iovec *parts,
-                    size_t count, ssize_t moved)
+/* Counts a call with one buffer. */
+static inline void counted(enum call call, bool from_file, int fd, struct place place, const void *buffer, size_t len,
+                           ssize_t moved)
 {
     unsigned file = number_of(place.file);
-    if (moved <= 0) {
+    if (moved <= 0 || len == 0) {
         count_end(call, file, moved < 0 ? FAILED : EMPTY);
         return;
     }
-    int64_t position = settled(fd, place, from_file, moved);
-    size_t left = (size_t)moved;
+    bool is_simple = !place.is_own && (from_file || !(place.file & APPENDS));
+    int64_t position = is_simple ? place.position : settled(fd, place, from_file, moved);
+    /* A datagram's result may be its whole length. */
+    size_t landed = (size_t)moved < len ? (size_t)moved : len;
+    count_copy(call, file, distance_of(from_file, buffer, position), buffer, landed, true);
+}
+
+/* Counts a call with several. */
+static void counted_parts(enum call call, bool from_file, int fd, struct place place, const struct iovec *parts,
+                          size_t count, ssize_t moved)
+{
+    unsigned file = number_of(place.file);
+    int64_t position = moved > 0 ? settled(fd, place, from_file, moved) : -1;
+    size_t left = moved > 0 ? (size_t)moved : 0;
     bool first = true;
     for (size_t i = 0; i < count && left; i++) {
         size_t len = parts[i].iov_len < left ? parts[i].iov_len : left;
@@ -51,18 +64,26 @@ static void counted(enum call call, bool from_file, int fd, struct place place, 
         position += position < 0 ? 0 : (int64_t)len;
     }
     if (first)
-        count_end(call, file, EMPTY);
+        count_end(call, file, moved < 0 ? FAILED : EMPTY);
 }
 
-/* A function of the family: what it is told as, its direction, its offset (-1: none), its parts and their number. */
-#define COUNTED(told, from_file, fd, offset, parts, count, call_on) \
-    if (!shared) \
+/* A function of the family: what it is told as, its direction, its offset (-1: none) and its memory. */
+#define COUNTED(told, from_file, fd, offset, buffer, len, call_on) \
+    if (!is_watched()) \
         return call_on; \
     struct place place = place_of(fd, offset); \
     ssize_t moved = call_on; \
-    counted(CALL_##told, from_file, fd, place, parts, count, moved); \
+    counted(CALL_##told, from_file, fd, place, buffer, len, moved); \
     return moved
-#define ONE(buffer, len) (&(struct iovec){(void *)(buffer), len})
+#define COUNTED_PARTS(told, from_file, fd, offset, parts, count, call_on) \
+    if (!is_watched()) \
+        return call_on; \
+    struct place place = place_of(fd, offset); \
+    ssize_t moved = call_on; \
+    counted_parts(CALL_##told, from_file, fd, place, parts, (size_t)(count), moved); \
+    return moved
+/* An offset that the kernel refuses is no wish for the position. */
+#define OFFSET(offset) ((offset) < 0 ? 0 : (offset))
 
 NEXT(read);
 NEXT(pread);
@@ -85,97 +106,97 @@ NEXT(sendmsg);
 
 EXPORT ssize_t read(int fd, void *to, size_t len)
 {
-    COUNTED(read, true, fd, -1, ONE(to, len), 1, CALL(read)(fd, to, len));
+    COUNTED(read, true, fd, -1, to, len, CALL(read)(fd, to, len));
 }
 ALSO(ssize_t, __read, read, int, void *, size_t);
 
 EXPORT ssize_t pread(int fd, void *to, size_t len, off_t offset)
 {
-    COUNTED(pread64, true, fd, offset < 0 ? 0 : offset, ONE(to, len), 1, CALL(pread)(fd, to, len, offset));
+    COUNTED(pread64, true, fd, OFFSET(offset), to, len, CALL(pread)(fd, to, len, offset));
 }
 
 EXPORT ssize_t pread64(int fd, void *to, size_t len, off64_t offset)
 {
-    COUNTED(pread64, true, fd, offset < 0 ? 0 : offset, ONE(to, len), 1, CALL(pread64)(fd, to, len, offset));
+    COUNTED(pread64, true, fd, OFFSET(offset), to, len, CALL(pread64)(fd, to, len, offset));
 }
 ALSO(ssize_t, __pread64, pread64, int, void *, size_t, off64_t);
 
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-    COUNTED(readv, true, fd, -1, parts, (size_t)count, CALL(readv)(fd, parts, count));
+    COUNTED_PARTS(readv, true, fd, -1, parts, count, CALL(readv)(fd, parts, count));
 }
 
 EXPORT ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
 {
-    COUNTED(preadv, true, fd, offset < 0 ? 0 : offset, parts, (size_t)count, CALL(preadv)(fd, parts, count, offset));
+    COUNTED_PARTS(preadv, true, fd, OFFSET(offset), parts, count, CALL(preadv)(fd, parts, count, offset));
 }
 
 EXPORT ssize_t preadv64(int fd, const struct iovec *parts, int count, off64_t offset)
 {
-    COUNTED(preadv, true, fd, offset < 0 ? 0 : offset, parts, (size_t)count, CALL(preadv64)(fd, parts, count, offset));
+    COUNTED_PARTS(preadv, true, fd, OFFSET(offset), parts, count, CALL(preadv64)(fd, parts, count, offset));
 }
 
 EXPORT ssize_t recv(int fd, void *to, size_t len, int flags)
 {
-    COUNTED(recv, true, fd, -1, ONE(to, to ? len : 0), 1, CALL(recv)(fd, to, len, flags));
+    COUNTED(recv, true, fd, -1, to, to ? len : 0, CALL(recv)(fd, to, len, flags));
 }
 
 EXPORT ssize_t recvfrom(int fd, void *to, size_t len, int flags, __SOCKADDR_ARG who, socklen_t *who_len)
 {
-    COUNTED(recvfrom, true, fd, -1, ONE(to, to ? len : 0), 1, CALL(recvfrom)(fd, to, len, flags, who, who_len));
+    COUNTED(recvfrom, true, fd, -1, to, to ? len : 0, CALL(recvfrom)(fd, to, len, flags, who, who_len));
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    COUNTED(recvmsg, true, fd, -1, message->msg_iov, message->msg_iovlen, CALL(recvmsg)(fd, message, flags));
+    COUNTED_PARTS(recvmsg, true, fd, -1, message->msg_iov, message->msg_iovlen, CALL(recvmsg)(fd, message, flags));
 }
 
 EXPORT ssize_t write(int fd, const void *from, size_t len)
 {
-    COUNTED(write, false, fd, -1, ONE(from, len), 1, CALL(write)(fd, from, len));
+    COUNTED(write, false, fd, -1, from, len, CALL(write)(fd, from, len));
 }
 ALSO(ssize_t, __write, write, int, const void *, size_t);
 
 EXPORT ssize_t pwrite(int fd, const void *from, size_t len, off_t offset)
 {
-    COUNTED(pwrite64, false, fd, offset < 0 ? 0 : offset, ONE(from, len), 1, CALL(pwrite)(fd, from, len, offset));
+    COUNTED(pwrite64, false, fd, OFFSET(offset), from, len, CALL(pwrite)(fd, from, len, offset));
 }
 
 EXPORT ssize_t pwrite64(int fd, const void *from, size_t len, off64_t offset)
 {
-    COUNTED(pwrite64, false, fd, offset < 0 ? 0 : offset, ONE(from, len), 1, CALL(pwrite64)(fd, from, len, offset));
+    COUNTED(pwrite64, false, fd, OFFSET(offset), from, len, CALL(pwrite64)(fd, from, len, offset));
 }
 ALSO(ssize_t, __pwrite64, pwrite64, int, const void *, size_t, off64_t);
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-    COUNTED(writev, false, fd, -1, parts, (size_t)count, CALL(writev)(fd, parts, count));
+    COUNTED_PARTS(writev, false, fd, -1, parts, count, CALL(writev)(fd, parts, count));
 }
 
 EXPORT ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 {
-    COUNTED(pwritev, false, fd, offset < 0 ? 0 : offset, parts, (size_t)count, CALL(pwritev)(fd, parts, count, offset));
+    COUNTED_PARTS(pwritev, false, fd, OFFSET(offset), parts, count, CALL(pwritev)(fd, parts, count, offset));
 }
 
 EXPORT ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t offset)
 {
-    COUNTED(pwritev, false, fd, offset < 0 ? 0 : offset, parts, (size_t)count, CALL(pwritev64)(fd, parts, count, offset));
+    COUNTED_PARTS(pwritev, false, fd, OFFSET(offset), parts, count, CALL(pwritev64)(fd, parts, count, offset));
 }
 
 EXPORT ssize_t send(int fd, const void *from, size_t len, int flags)
 {
-    COUNTED(send, false, fd, -1, ONE(from, len), 1, CALL(send)(fd, from, len, flags));
+    COUNTED(send, false, fd, -1, from, len, CALL(send)(fd, from, len, flags));
 }
 ALSO(ssize_t, __send, send, int, const void *, size_t, int);
 
 EXPORT ssize_t sendto(int fd, const void *from, size_t len, int flags, __CONST_SOCKADDR_ARG who, socklen_t who_len)
 {
-    COUNTED(sendto, false, fd, -1, ONE(from, len), 1, CALL(sendto)(fd, from, len, flags, who, who_len));
+    COUNTED(sendto, false, fd, -1, from, len, CALL(sendto)(fd, from, len, flags, who, who_len));
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    COUNTED(sendmsg, false, fd, -1, message->msg_iov, message->msg_iovlen, CALL(sendmsg)(fd, message, flags));
+    COUNTED_PARTS(sendmsg, false, fd, -1, message->msg_iov, message->msg_iovlen, CALL(sendmsg)(fd, message, flags));
 }
 
 /* preadv2 and its relatives: offset -1 means the position; missing before glibc 2.26. */
@@ -187,7 +208,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
             errno = ENOSYS; \
             return -1; \
         } \
-        COUNTED(told, from_file, fd, offset < -1 ? 0 : offset, parts, (size_t)count, \
+        COUNTED_PARTS(told, from_file, fd, offset < -1 ? 0 : offset, parts, count, \
                 next_##name(fd, parts, count, offset, flags)); \
     }
 POSITIONED(preadv2, preadv2, true, off_t)
@@ -210,28 +231,28 @@ NEXT(__recvfrom_chk);
 
 ssize_t __read_chk(int fd, void *to, size_t len, size_t room)
 {
-    COUNTED(read, true, fd, -1, ONE(to, len), 1, CALL(__read_chk)(fd, to, len, room));
+    COUNTED(read, true, fd, -1, to, len, CALL(__read_chk)(fd, to, len, room));
 }
 
 ssize_t __pread_chk(int fd, void *to, size_t len, off_t offset, size_t room)
 {
-    COUNTED(pread64, true, fd, offset < 0 ? 0 : offset, ONE(to, len), 1, CALL(__pread_chk)(fd, to, len, offset, room));
+    COUNTED(pread64, true, fd, OFFSET(offset), to, len, CALL(__pread_chk)(fd, to, len, offset, room));
 }
 
 ssize_t __pread64_chk(int fd, void *to, size_t len, off64_t offset, size_t room)
 {
-    COUNTED(pread64, true, fd, offset < 0 ? 0 : offset, ONE(to, len), 1,
+    COUNTED(pread64, true, fd, OFFSET(offset), to, len,
             CALL(__pread64_chk)(fd, to, len, offset, room));
 }
 
 ssize_t __recv_chk(int fd, void *to, size_t len, size_t room, int flags)
 {
-    COUNTED(recv, true, fd, -1, ONE(to, to ? len : 0), 1, CALL(__recv_chk)(fd, to, len, room, flags));
+    COUNTED(recv, true, fd, -1, to, to ? len : 0, CALL(__recv_chk)(fd, to, len, room, flags));
 }
 
 ssize_t __recvfrom_chk(int fd, void *to, size_t len, size_t room, int flags, __SOCKADDR_ARG who, socklen_t *who_len)
 {
-    COUNTED(recvfrom, true, fd, -1, ONE(to, to ? len : 0), 1,
+    COUNTED(recvfrom, true, fd, -1, to, to ? len : 0,
             CALL(__recvfrom_chk)(fd, to, len, room, flags, who, who_len));
 }
 
@@ -243,7 +264,7 @@ NEXT_AS(copy_file_range, ssize_t(int, off64_t *, int, off64_t *, size_t, unsigne
 
 static ssize_t moved(ssize_t bytes)
 {
-    if (shared && bytes > 0)
+    if (is_watched() && bytes > 0)
         add(&shared->moved_bytes, (uint64_t)bytes);
     return bytes;
 }

@@ -4,20 +4,32 @@
 /* Slots looked at before a row counts as having no room. */
 #define PROBES 128
 
-static uint64_t key_of(enum call call, unsigned file, enum kind kind, unsigned class, unsigned value)
+#define KEY_SHIFT (KIND_BITS + CLASS_BITS + VALUE_BITS)
+
+/* The bits that all rows of one process, call and file share. */
+static inline uint64_t key_of(enum call call, unsigned file)
 {
-    uint64_t key = (uint64_t)this_process();
+    uint64_t key = (uint64_t)1 << (USED_BIT - KEY_SHIFT - FILE_BITS - CALL_BITS) | hot.process;
     key = key << CALL_BITS | call;
-    key = key << FILE_BITS | file;
-    key = key << KIND_BITS | kind;
-    key = key << CLASS_BITS | class;
-    key = key << VALUE_BITS | value;
-    return key | (uint64_t)1 << USED_BIT;
+    return (key << FILE_BITS | file) << KEY_SHIFT;
 }
 
-static struct row *row_of(uint64_t key)
+static inline uint64_t with(uint64_t key, enum kind kind, unsigned class, unsigned value)
+{
+    return key | (uint64_t)kind << (CLASS_BITS + VALUE_BITS) | (uint64_t)class << VALUE_BITS | value;
+}
+
+static struct row *next_row_of(uint64_t key, uint64_t slot);
+
+static inline struct row *row_of(uint64_t key)
 {
     uint64_t slot = key * 0x9e3779b97f4a7c15 >> 46; /* 18 bits: ROWS */
+    struct row *row = &all_rows[slot];
+    return LIKELY(__atomic_load_n(&row->key, __ATOMIC_RELAXED) == key) ? row : next_row_of(key, slot);
+}
+
+static struct row *next_row_of(uint64_t key, uint64_t slot)
+{
     for (unsigned probe = 0; probe < PROBES; probe++) {
         struct row *row = &all_rows[(slot + probe) & (ROWS - 1)];
         uint64_t found = __atomic_load_n(&row->key, __ATOMIC_RELAXED);
@@ -45,14 +57,15 @@ static inline void grow(uint64_t *to, uint64_t n, bool is_alone)
 void count_copy(enum call call, unsigned file, unsigned distance, const void *buffer, size_t len, bool first)
 {
     unsigned class = 63 - (unsigned)__builtin_clzl(len);
-    struct row *landing = row_of(key_of(call, file, LANDING, class, distance));
-    struct row *offset = row_of(key_of(call, file, BUFFER, 0, (uintptr_t)buffer & 4095));
+    uint64_t key = key_of(call, file);
+    struct row *landing = row_of(with(key, LANDING, class, distance));
+    struct row *offset = row_of(with(key, BUFFER, 0, (uintptr_t)buffer & 4095));
     if (!landing || !offset) {
         add(&shared->lost_copies, 1);
         add(&shared->lost_bytes, len);
     }
     /* All that found no room among the processes share rows. */
-    bool is_alone = alone() && this_process() != 0;
+    bool is_alone = alone() && hot.process != 0;
     if (landing) {
         grow(&landing->copies, 1, is_alone);
         grow(&landing->bytes, len, is_alone);
@@ -67,7 +80,7 @@ void count_copy(enum call call, unsigned file, unsigned distance, const void *bu
 
 void count_end(enum call call, unsigned file, enum kind kind)
 {
-    struct row *row = row_of(key_of(call, file, kind, 0, 0));
+    struct row *row = row_of(with(key_of(call, file), kind, 0, 0));
     if (row)
         grow(&row->copies, 1, false);
     else

@@ -93,7 +93,7 @@ end:
 
 enum why watchable(const char *path)
 {
-    if (filtered)
+    if (hot.filtered)
         return FILTERED;
     /* AT_EACCESS: the new program looks with the rights in force. */
     if (bare(SYS_faccessat2, AT_FDCWD, (long)object, R_OK, AT_EACCESS, 0, 0) == -13
@@ -111,7 +111,7 @@ enum why watchable_by_name(const char *name)
     const char *path = getenv("PATH");
     path = path ? path : "/bin:/usr/bin";
     char whole[4096];
-    while (!filtered) {
+    while (!hot.filtered) {
         size_t len = 0, in_name = 0;
         while (path[len] && path[len] != ':')
             len++;
@@ -203,7 +203,7 @@ static void note_stranger(enum why why, const char *name)
     if (number >= STRANGERS)
         return;
     size_t len = length(name);
-    all_strangers[number].pid = all_processes[this_process()].pid;
+    all_strangers[number].pid = all_processes[hot.process].pid;
     all_strangers[number].name_at = keep_name(name, len);
     all_strangers[number].name_len = len;
     __atomic_store_n(&all_strangers[number].why, why, __ATOMIC_RELEASE);

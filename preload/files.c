@@ -1,7 +1,7 @@
 /* What descriptors lead to, looked up once and remembered until they are closed or put in another's place.
  *
  * Whatever in the C library closes a descriptor that a program has used is here or in filter.c. As a check
- * on what goes past it (system calls of a program's own), every 64th use is looked up again. */
+ * on what goes past it (system calls of a program's own), some uses are looked up again. */
 #include "object.h"
 #include <dirent.h>
 #include <errno.h>
@@ -12,13 +12,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Descriptors that are remembered; those above are looked up each time. */
-#define REMEMBERED 16384
-#define LOOK_AGAIN 64
-
 /* A file's word: flags, its number at FILE_SHIFT, and half a hash of what fstat says at 32. */
-static uint64_t remembered[REMEMBERED];
-static uint8_t uses[REMEMBERED];
+struct remembered remembered[REMEMBERED];
 
 static uint64_t mixed(uint64_t hash, uint64_t with)
 {
@@ -103,13 +98,13 @@ static bool is_still(int fd, uint64_t word)
     return BARE(fstat, fd, &stat, 0, 0) < 0 || identity(&stat) >> 32 == word >> 32;
 }
 
-uint64_t file_of(int fd)
+uint64_t file_at_length(int fd)
 {
-    bool may_remember = fd >= 0 && fd < REMEMBERED && !in_vfork;
-    uint64_t word = may_remember ? __atomic_load_n(&remembered[fd], __ATOMIC_RELAXED) : 0;
-    if (filtered)
+    bool may_remember = fd >= 0 && fd < REMEMBERED && !hot.vforks;
+    uint64_t word = may_remember ? __atomic_load_n(&remembered[fd].word, __ATOMIC_RELAXED) : 0;
+    if (hot.filtered)
         return word ? word : KNOWN | NO_ROOM << FILE_SHIFT;
-    if (word && (++uses[fd] % LOOK_AGAIN || is_still(fd, word)))
+    if (word && is_still(fd, word))
         return word;
     if (word)
         add(&shared->stale, 1);
@@ -117,27 +112,14 @@ uint64_t file_of(int fd)
         return KNOWN | NO_ROOM << FILE_SHIFT;
     word = looked_up(fd);
     if (may_remember && number_of(word) != NO_ROOM)
-        __atomic_store_n(&remembered[fd], word, __ATOMIC_RELAXED);
+        __atomic_store_n(&remembered[fd].word, word, __ATOMIC_RELAXED);
     return word;
-}
-
-int64_t position_of(int fd)
-{
-    return filtered ? -1 : BARE(lseek, fd, 0, SEEK_CUR, 0);
-}
-
-struct place place_of(int fd, int64_t offset)
-{
-    struct place place = {file_of(fd), -1, offset < 0};
-    if (place.file & REGULAR)
-        place.position = offset < 0 ? position_of(fd) : offset;
-    return place;
 }
 
 void forget(int fd)
 {
     if (fd >= 0 && fd < REMEMBERED)
-        __atomic_store_n(&remembered[fd], 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&remembered[fd].word, 0, __ATOMIC_RELAXED);
 }
 
 void forget_range(unsigned first, unsigned last)

@@ -9,14 +9,6 @@
 NEXT(prctl);
 NEXT(syscall);
 
-static void note_filter(void)
-{
-    if (shared) {
-        all_processes[this_process()].filtered = 1;
-        filtered = true;
-    }
-}
-
 EXPORT int prctl(int option, ...)
 {
     va_list rest;

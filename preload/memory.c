@@ -11,7 +11,7 @@ NEXT_AS(__mempcpy_chk, void *(void *, const void *, size_t, size_t));
 static void counted(enum call call, void *to, const void *from, size_t len)
 {
     size_t ahead = (uintptr_t)to - (uintptr_t)from;
-    if (shared && len > shared->memcpy_above && len < shared->memcpy_below && ahead >= len)
+    if (is_watched() && len > hot.copies_above && len < hot.copies_below && ahead >= len)
         count_copy(call, IN_MEMORY, ahead & 4095, to, len, true);
 }
 

@@ -29,8 +29,35 @@ void resolve(void **slot, const char *name);
 #define NEXT(name) NEXT_AS(name, __typeof__(name))
 #define CALL(name) (next_##name ? next_##name : (resolve((void **)&next_##name, #name), next_##name))
 
-/* Null until the constructor has run, and where that found no memory to share. */
-extern struct header *shared;
+/* What nearly every call looks at, on a page that the kernel wipes in every child, however that is made. */
+struct state {
+    struct header *memory; /* null until the process has begun, and where there is no memory to share */
+    uint64_t copies_above, copies_below;
+    uint32_t process; /* its number */
+    int vforks;       /* vfork children that use this memory: their descriptors are their own */
+    bool filtered;    /* the program has put a filter before its system calls: none may be added from here on */
+    bool has_forked;  /* other processes may share this one's open files */
+};
+extern union hot_page {
+    struct state state;
+    char page[4096];
+} hot_page;
+#define hot (hot_page.state)
+#define shared (hot.memory)
+
+/* start.c: begins again in a child; false where there is nothing to begin with. */
+bool begin_in_child(void);
+/* From here on no system call may be added to the program's own. */
+void note_filter(void);
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+/* Whether calls are to be counted: the first thing that each asks. */
+static inline bool is_watched(void)
+{
+    return LIKELY(shared) || begin_in_child();
+}
+
 #define all_processes ((struct process *)((char *)shared + PROCESSES_AT))
 #define all_files ((struct file *)((char *)shared + FILES_AT))
 #define all_strangers ((struct stranger *)((char *)shared + STRANGERS_AT))
@@ -40,13 +67,6 @@ extern struct header *shared;
 /* The object's own path. */
 extern char object[4096];
 extern size_t object_len;
-
-/* The program has put a filter before its system calls: none may be added to its own from here on. */
-extern bool filtered;
-/* Other processes may share this one's open files: it has forked. */
-extern bool has_forked;
-/* This thread is a vfork child: its descriptors are its own, its memory is the parent's. */
-extern __thread int in_vfork __attribute__((tls_model("initial-exec")));
 
 /* A bare system call; errors as negative numbers. */
 static inline long bare(long number, long a, long b, long c, long d, long e, long f)
@@ -76,9 +96,6 @@ static inline uint64_t add(uint64_t *to, uint64_t n)
     return __atomic_fetch_add(to, n, __ATOMIC_SEQ_CST);
 }
 
-/* start.c: the number of this process. */
-unsigned this_process(void);
-
 /* count.c */
 void count_copy(enum call call, unsigned file, unsigned distance, const void *buffer, size_t len, bool first);
 void count_end(enum call call, unsigned file, enum kind kind);
@@ -89,7 +106,29 @@ uint64_t keep_name(const char *name, size_t len);
 #define REGULAR 2u  /* in the page cache as far as this side can tell: it has a position */
 #define APPENDS 4u
 #define FILE_SHIFT 8
-uint64_t file_of(int fd);
+
+/* Descriptors that are remembered; those above are looked up each time. */
+#define REMEMBERED 16384
+/* How often a remembered one is looked up all the same. */
+#define LOOK_AGAIN 256
+struct remembered {
+    uint64_t word; /* 0: not known */
+    uint64_t uses;
+};
+extern struct remembered remembered[REMEMBERED];
+uint64_t file_at_length(int fd);
+
+static inline uint64_t file_of(int fd)
+{
+    if (LIKELY((unsigned)fd < REMEMBERED && !hot.vforks)) {
+        struct remembered *known = &remembered[fd];
+        uint64_t word = __atomic_load_n(&known->word, __ATOMIC_RELAXED);
+        if (LIKELY(word && ++known->uses % LOOK_AGAIN))
+            return word;
+    }
+    return file_at_length(fd);
+}
+
 void forget(int fd);
 void forget_range(unsigned first, unsigned last);
 static inline unsigned number_of(uint64_t file)
@@ -103,9 +142,19 @@ struct place {
     int64_t position; /* in the file; negative where it is not known or there is none */
     bool is_own;      /* the descriptor's own position, which moves */
 };
-/* files.c: `offset` negative: the descriptor's own position. */
-struct place place_of(int fd, int64_t offset);
-int64_t position_of(int fd);
+static inline int64_t position_of(int fd)
+{
+    return hot.filtered ? -1 : BARE(lseek, fd, 0, 1 /* SEEK_CUR */, 0);
+}
+
+/* `offset` negative: the descriptor's own position. */
+static inline struct place place_of(int fd, int64_t offset)
+{
+    struct place place = {file_of(fd), -1, offset < 0};
+    if (place.file & REGULAR)
+        place.position = offset < 0 ? position_of(fd) : offset;
+    return place;
+}
 
 /* The distance of a copy between a buffer and the position in a file. */
 static inline unsigned distance_of(bool from_file, const void *buffer, int64_t position)

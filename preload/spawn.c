@@ -29,7 +29,7 @@ NEXT(pclose);
 
 /* An exec: `call_on` of the environment that fits; it returns only where that failed. */
 #define STARTED(why, name, environment, call_on) \
-    if (!shared || !begin(why, name)) { \
+    if (!is_watched() || !begin(why, name)) { \
         char *const *with = environment; \
         return call_on; \
     } \
@@ -130,7 +130,7 @@ EXPORT int execle(const char *path, const char *first, ...)
 
 /* posix_spawn's answer is an error number. */
 #define SPAWNED(why, name, call_on) \
-    if (!shared || !begin(why, name)) { \
+    if (!is_watched() || !begin(why, name)) { \
         char *const *with = environment; \
         return call_on; \
     } \
@@ -179,7 +179,7 @@ static void leave_signals(int more)
 /* As POSIX describes it, with posix_spawn. */
 EXPORT int system(const char *line)
 {
-    if (!line || !shared)
+    if (!line || !is_watched())
         return CALL(system)(line);
     sigset_t child_ended, mask, defaults;
     sigemptyset(&child_ended);
@@ -221,7 +221,7 @@ EXPORT int system(const char *line)
 /* The C library's own keeps what pclose needs, so for this moment the environment is another. */
 EXPORT FILE *popen(const char *line, const char *mode)
 {
-    if (!shared || !begin(watchable("/bin/sh"), "/bin/sh"))
+    if (!is_watched() || !begin(watchable("/bin/sh"), "/bin/sh"))
         return CALL(popen)(line, mode);
     char **before = environ;
     ROOM(before);
@@ -239,24 +239,26 @@ EXPORT int pclose(FILE *stream)
     return CALL(pclose)(stream);
 }
 
-/* vfork returns twice on one stack, so it cannot be called on: it is made here, with a note for the child. */
+/* vfork returns twice on one stack, so it cannot be called on: it is made here. While the child uses this
+ * memory, descriptors are not remembered, since they may be the child's. */
+_Static_assert(offsetof(struct state, vforks) == 28, "the place in the instructions below");
 __asm__(".text\n"
         ".globl vfork\n"
         ".type vfork, @function\n"
         "vfork:\n"
         "    endbr64\n"
-        "    mov in_vfork@gottpoff(%rip), %rsi\n"
         "    pop %rdi\n"
+        "    lea hot_page + 28(%rip), %rsi\n"
+        "    lock incl (%rsi)\n"
         "    mov $58, %eax\n"
         "    syscall\n"
         "    push %rdi\n"
         "    test %rax, %rax\n"
         "    je 1f\n"
-        "    movl $0, %fs:(%rsi)\n"
+        "    lock decl (%rsi)\n"
+        "    test %rax, %rax\n"
         "    js 2f\n"
-        "    ret\n"
-        "1:  movl $1, %fs:(%rsi)\n"
-        "    ret\n"
+        "1:  ret\n"
         "2:  mov %rax, %rdi\n"
         "    jmp vfork_failed\n"
         ".size vfork, . - vfork\n"

@@ -7,47 +7,55 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-struct header *shared;
+union hot_page hot_page __attribute__((aligned(4096)));
 char object[4096];
 size_t object_len;
-bool filtered;
-bool has_forked;
-__thread int in_vfork __attribute__((tls_model("initial-exec")));
 
 extern struct next __start_nexts[] __attribute__((visibility("hidden")));
 extern struct next __stop_nexts[] __attribute__((visibility("hidden")));
 
-/* A page that the kernel wipes in every child of fork, however that is made. */
-static struct {
-    uint32_t process; /* its number and 1 */
-} *own;
-
-/* What `own` held last: for a child that may not ask for its number. */
-static uint32_t last_process;
+/* What is kept of it where nothing is wiped. */
+static struct state kept;
 
 void resolve(void **slot, const char *name)
 {
     *slot = dlsym(RTLD_NEXT, name);
 }
 
-unsigned this_process(void)
+/* Gives this process a number of its own. */
+static uint32_t entered(void)
 {
-    uint32_t known = __atomic_load_n(&own->process, __ATOMIC_RELAXED);
-    if (__builtin_expect(known != 0, 1))
-        return known - 1;
-    if (filtered)
-        return last_process - 1;
-    uint64_t number = add(&shared->processes, 1);
+    uint64_t number = add(&kept.memory->processes, 1);
     if (number >= PROCESSES)
-        number = 0; /* all that find no room */
-    else {
-        all_processes[number].pid = (uint64_t)BARE(getpid, 0, 0, 0, 0);
-        BARE(prctl, PR_GET_NAME, all_processes[number].name, 0, 0);
+        return 0; /* all that find no room */
+    struct process *process = (struct process *)((char *)kept.memory + PROCESSES_AT) + number;
+    process->pid = (uint64_t)BARE(getpid, 0, 0, 0, 0);
+    BARE(prctl, PR_GET_NAME, process->name, 0, 0);
+    return (uint32_t)number;
+}
+
+bool begin_in_child(void)
+{
+    if (!kept.memory)
+        return false;
+    kept.has_forked = true;
+    if (!kept.filtered)
+        kept.process = entered();
+    hot.copies_above = kept.copies_above;
+    hot.copies_below = kept.copies_below;
+    hot.process = kept.process;
+    hot.filtered = kept.filtered;
+    hot.has_forked = true;
+    __atomic_store_n(&shared, kept.memory, __ATOMIC_RELEASE);
+    return true;
+}
+
+void note_filter(void)
+{
+    if (is_watched()) {
+        all_processes[hot.process].filtered = 1;
+        kept.filtered = hot.filtered = true;
     }
-    has_forked = has_forked || last_process != 0;
-    last_process = (uint32_t)number + 1;
-    __atomic_store_n(&own->process, last_process, __ATOMIC_RELAXED);
-    return (unsigned)number;
 }
 
 /* Copies a path; the length without its end, 0 where it is too long. */
@@ -108,7 +116,7 @@ __attribute__((constructor)) static void start(void)
         if (!*next->slot)
             resolve(next->slot, next->name);
     Dl_info info;
-    if (!dladdr((void *)this_process, &info) || !info.dli_fname)
+    if (!dladdr((void *)begin_in_child, &info) || !info.dli_fname)
         return;
     object_len = copied(object, info.dli_fname, sizeof object);
     size_t folder = object_len;
@@ -118,13 +126,14 @@ __attribute__((constructor)) static void start(void)
     if (!folder || !copied(counts, object, sizeof counts) || !copied(counts + folder, "counts", 8))
         return;
     undress(environ);
-    long page = bare(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct header *found = mapped(counts);
-    if ((page < 0 && page > -4096) || !found || found->magic != MAGIC)
+    if (!found || found->magic != MAGIC)
         return;
-    BARE(madvise, page, 4096, MADV_WIPEONFORK, 0);
-    own = (void *)page;
+    BARE(madvise, &hot_page, sizeof hot_page, MADV_WIPEONFORK, 0);
     add(&found->started, 1);
-    shared = found;
-    this_process();
+    kept.memory = found;
+    kept.copies_above = found->memcpy_above;
+    kept.copies_below = found->memcpy_below;
+    kept.process = entered();
+    hot = kept;
 }

@@ -107,7 +107,7 @@ static void has_read(FILE *stream, struct reading before, const void *memory, si
 }
 
 #define READ_ITEMS(stream, locks, to, wanted, size, call_on) \
-    if (!shared) \
+    if (!is_watched()) \
         return call_on; \
     lock(stream, locks); \
     struct reading before = reading(stream, wanted); \
@@ -154,7 +154,7 @@ static void has_line(enum call call, uint64_t file, FILE *stream, const char *li
 }
 
 #define READ_STRING(stream, call_on) \
-    if (!shared) \
+    if (!is_watched()) \
         return call_on; \
     uint64_t file = file_of((stream)->_fileno); \
     char *line = call_on; \
@@ -190,7 +190,7 @@ char *__fgets_unlocked_chk(char *to, size_t size, int room, FILE *stream)
 
 /* The headers make __getdelim of getline, so the delimiter tells which it was. */
 #define READ_LINE(told, line, stream, call_on) \
-    if (!shared) \
+    if (!is_watched()) \
         return call_on; \
     uint64_t file = file_of((stream)->_fileno); \
     ssize_t len = call_on; \
@@ -264,7 +264,7 @@ NEXT(fputs_unlocked);
 NEXT(puts);
 
 #define WRITE_ITEMS(locks, call_on) \
-    if (!shared) \
+    if (!is_watched()) \
         return call_on; \
     lock(stream, locks); \
     struct writing before = writing(stream, size * count); \
@@ -284,7 +284,7 @@ EXPORT size_t fwrite_unlocked(const void *from, size_t size, size_t count, FILE 
 }
 
 #define WRITE_STRING(told, stream, locks, more, call_on) \
-    if (!shared) \
+    if (!is_watched()) \
         return call_on; \
     lock(stream, locks); \
     size_t len = strlen(from); \

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 pub const MAGIC: u64 = 0x316f_6c65_7072_7366;
-const PROCESSES: usize = 16_384;
+pub const PROCESSES: usize = 16_384;
 const FILES: usize = 8192;
 const STRANGERS: usize = 256;
-const NAME_BYTES: usize = 1_048_576;
+pub const NAME_BYTES: usize = 1_048_576;
 const ROWS: usize = 262_144;
 
 const PROCESSES_AT: usize = 4096;
@@ -170,12 +170,10 @@ impl Counts {
     /// Programs that were started without the object, as many as found room.
     pub fn strangers(&self) -> Vec<Stranger> {
         let count = (self.head(Head::Strangers) as usize).min(STRANGERS);
-        let told = (0..count).map(|number| self.record(STRANGERS_AT, number));
-        told.filter(|[_, why, ..]: &[u64; 4]| *why != 0)
-            .map(|[by, why, at, len]| Stranger {
-                by: by as u32,
-                why,
-                name: self.name(at, len).unwrap_or_else(|| "a program".into()),
+        let told = (0..count).map(|number| self.record::<4>(STRANGERS_AT, number));
+        told.filter(|[_, why, ..]| *why != 0)
+            .map(|[by, why, at, len]| {
+                Stranger { by: by as u32, why, name: self.name(at, len).unwrap_or_else(|| "a program".into()) }
             })
             .collect()
     }
@@ -194,9 +192,8 @@ impl Counts {
 
     /// Every row: its key and its three counts.
     fn rows(&self) -> impl Iterator<Item = (Key, [u64; 3])> {
-        let told = (0..ROWS).map(|number| self.record(ROWS_AT, number));
-        told.filter(|[key, ..]: &[u64; 4]| *key != 0)
-            .filter_map(|[key, counts @ ..]: [u64; 4]| Some((Key::of(key)?, counts)))
+        let told = (0..ROWS).map(|number| self.record::<4>(ROWS_AT, number));
+        told.filter(|[key, ..]| *key != 0).filter_map(|[key, counts @ ..]| Some((Key::of(key)?, counts)))
     }
 
     /// Bytes that calls moved which /proc/PID/io counts too: from files, and to files.
@@ -299,17 +296,9 @@ impl Key {
             key >>= bits;
             part as usize
         };
-        let (value, class, kind, file, call, process) =
-            (take(13), take(6), take(2), take(13), take(6), take(14));
+        let (value, class, kind, file, call, process) = (take(13), take(6), take(2), take(13), take(6), take(14));
         let kind = [Kind::Landing, Kind::Buffer, Kind::Failed, Kind::Empty][kind];
-        (call < CALLS.len()).then_some(Key {
-            process,
-            call,
-            file,
-            kind,
-            class: class as u8,
-            value: value as u16,
-        })
+        (call < CALLS.len()).then_some(Key { process, call, file, kind, class: class as u8, value: value as u16 })
     }
 }
 
@@ -341,8 +330,7 @@ mod tests {
         for (name, number) in numbers {
             assert_eq!(defined(name), number, "{name}");
         }
-        let bits = ["VALUE", "CLASS", "KIND", "FILE", "CALL", "PROCESS"]
-            .map(|part| defined(&format!("{part}_BITS")));
+        let bits = ["VALUE", "CLASS", "KIND", "FILE", "CALL", "PROCESS"].map(|part| defined(&format!("{part}_BITS")));
         assert_eq!(bits, [13, 6, 2, 13, 6, 14]);
     }
 

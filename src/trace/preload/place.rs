@@ -1,16 +1,24 @@
 //! The private folder that holds the object and its counts while a command runs.
 
-use super::counts::{ALL_BYTES, Head, Setting};
+use super::counts::{ALL_BYTES, Counts, Head, Setting};
+use super::unseen::is_running;
 use crate::trace::TraceError;
-use rustix::fs::{FallocateFlags, StatVfsMountFlags, fallocate, statvfs};
+use rustix::fs::{FallocateFlags, FlockOperation, StatVfsMountFlags, fallocate, flock, statvfs};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// What the folders' names begin with.
+const PREFIX: &str = "fsprobe-trace-";
+
+/// The names in them.
+const OBJECT: &str = "object.so";
+const COUNTS: &str = "counts";
 
 /// How long programs that were being started when the command ended may take to load the object.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -55,12 +63,13 @@ impl Place {
         {
             return Err("nothing may be executed there".into());
         }
+        remove_orphans(place);
         let private = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix("fsprobe-trace-").permissions(private).tempdir_in(place);
+        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(place);
         let folder = folder.map_err(in_words)?;
-        let path = folder.path().join("object.so");
+        let path = folder.path().join(OBJECT);
         std::fs::write(&path, object).map_err(in_words)?;
-        let counts = counts(&folder.path().join("counts"), setting).map_err(in_words)?;
+        let counts = counts(&folder.path().join(COUNTS), setting).map_err(in_words)?;
         Ok(Place { folder, object: path, counts })
     }
 
@@ -93,10 +102,33 @@ impl Place {
     }
 }
 
-/// The file of counts. All its room is taken now: a program that met a full disk at a count would be ended.
+/// Removes the folders of fsprobes that were killed, once none of their programs runs any more.
+fn remove_orphans(place: &Path) {
+    let user = rustix::process::getuid().as_raw();
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes())
+            && entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
+        let counts = is_ours.then(|| File::open(entry.path().join(COUNTS)).ok()).flatten();
+        if counts.is_some_and(|counts| is_orphan(&counts)) {
+            // Where it cannot be removed, it stays.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether neither the fsprobe that made it nor any process that counts in it is there.
+fn is_orphan(mut counts: &File) -> bool {
+    let mut bytes = Vec::new();
+    flock(counts, FlockOperation::NonBlockingLockExclusive).is_ok()
+        && counts.read_to_end(&mut bytes).is_ok()
+        && Counts::of(&bytes).is_ok_and(|counts| !counts.processes().iter().any(|process| is_running(process.pid)))
+}
+
+/// The file of counts, locked as long as it is open. All its room is taken now: a program that met a full disk at a count would be ended.
 fn counts(path: &Path, setting: &Setting) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     match fallocate(&file, FallocateFlags::empty(), 0, ALL_BYTES as u64) {
         Ok(()) => {}
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
@@ -124,6 +156,27 @@ mod tests {
         place.counts.write_all_at(&1_u64.to_ne_bytes(), Head::Started as u64 * 8).unwrap();
         assert_eq!(place.close().unwrap().len(), ALL_BYTES);
         assert!(!folder.exists() && within.path().exists());
+    }
+
+    #[test]
+    fn what_a_killed_fsprobe_left_goes_when_nobody_uses_it() {
+        let within = tempfile::tempdir().unwrap();
+        let place = Place::make_in(within.path(), b"object", &SETTING).unwrap();
+        let folder = place.folder.path().to_owned();
+        remove_orphans(within.path());
+        assert!(folder.exists(), "its fsprobe is there");
+        let Place { folder: kept, counts, .. } = place;
+        let _ = kept.keep();
+        counts.write_all_at(&2_u64.to_ne_bytes(), Head::Processes as u64 * 8).unwrap();
+        counts.write_all_at(&u64::from(std::process::id()).to_ne_bytes(), 4096 + 32).unwrap();
+        drop(counts);
+        remove_orphans(within.path());
+        assert!(folder.exists(), "a process uses it");
+        let counts = OpenOptions::new().write(true).open(folder.join(COUNTS)).unwrap();
+        counts.write_all_at(&[0xff; 4], 4096 + 32).unwrap();
+        drop(counts);
+        remove_orphans(within.path());
+        assert!(!folder.exists());
     }
 
     #[test]

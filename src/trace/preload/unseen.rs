@@ -1,6 +1,6 @@
 //! What the object could not see, in words.
 
-use super::counts::{Counts, Head, Process, Stranger};
+use super::counts::{Counts, Head, NAME_BYTES, PROCESSES, Process, Stranger};
 use crate::report::{Unseen, printable};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +48,14 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
         );
         all.push(Unseen { bytes: Some(bytes), ..told });
     }
+    for (word, room, what) in [
+        (Head::Processes, PROCESSES, "which process some calls were made by"),
+        (Head::NameBytes, NAME_BYTES, "the names of some files"),
+    ] {
+        if counts.head(word) > room as u64 {
+            all.push(unseen(what.into(), "there was no room for so many in the memory shared with the program", Some(REMEDY)));
+        }
+    }
     let unready = counts.head(Head::Begun).saturating_sub(counts.head(Head::Started));
     if unready > 0 {
         all.push(unseen(
@@ -60,7 +68,7 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
     if stale > 0 {
         all.push(unseen(
             "which file some calls were on".into(),
-            &format!("descriptors were closed by bare system calls; found {stale} times, when every 64th call was checked"),
+            &format!("descriptors were closed by bare system calls; found {stale} times, when every 256th call was checked"),
             Some(REMEDY),
         ));
     }
@@ -139,7 +147,7 @@ fn running(processes: &[Process], is_running: &dyn Fn(u32) -> bool) -> Option<Un
 }
 
 /// Whether a process is there and no zombie.
-fn is_running(pid: u32) -> bool {
+pub fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
@@ -204,6 +212,8 @@ mod tests {
         assert!(told.len() == 1 && told[0].what.contains("10485760 bytes") && told[0].what.contains("read"));
         let moved = counts(&[(Head::Started, 1), (Head::MovedBytes, 10 << 20)]);
         assert_eq!(tell(&moved, Some(Io { read: 10 << 20, written: 10 << 20 })), vec![]);
+        let many = counts(&[(Head::Started, 1), (Head::Processes, 16_385), (Head::NameBytes, 1 << 21)]);
+        assert_eq!(tell(&many, Some(small)).len(), 2);
         let worse = counts(&[(Head::LostCopies, 3), (Head::LostBytes, 99), (Head::Stale, 2)]);
         let told = tell(&worse, Some(small));
         assert_eq!(told.len(), 3, "{told:?}");

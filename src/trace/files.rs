@@ -132,7 +132,8 @@ impl Files {
         let path = format!("/proc/{thread}/fdinfo/{descriptor}");
         let file = match File::open(&path) {
             Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
-                (self.infos.clear(), self.kept.clear());
+                self.infos.clear();
+                self.kept.clear();
                 File::open(&path)
             }
             opened => opened,

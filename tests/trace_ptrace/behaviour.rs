@@ -85,7 +85,7 @@ fn streams_and_scripts() {
 fn what_cannot_be_started_is_said() {
     let (_folder, plain) = file();
     for (word, code, reason) in [
-        ("no-such-program-anywhere", 127, "No such file or directory"),
+        ("/no/such/program", 127, "No such file or directory"),
         (plain.to_str().unwrap(), 126, "Permission denied"),
         ("/", 126, "Permission denied"),
     ] {
@@ -115,6 +115,27 @@ fn signals_of_fsprobe_alone_are_passed_on_and_children_are_waited_for() {
         }
         Err(error) => eprintln!("skipped: {error}"),
     }
+}
+
+#[test]
+fn programs_of_32_bits_run_and_are_named() {
+    let (_folder, program) = file();
+    let number = |value: u32| value.to_le_bytes();
+    let head = [b"\x7fELF\x01\x01\x01".as_slice(), &[0; 9], &[2, 0, 3, 0, 1, 0, 0, 0]].concat();
+    let sizes = [52, 0, 32, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    let words = [0x0804_8054, 52, 0, 0].map(number).concat();
+    let segment = [1, 0, 0x0804_8000, 0x0804_8000, 96, 96, 5, 4096].map(number).concat();
+    // exit(3): mov $1, %eax; mov $3, %ebx; int $0x80
+    let code = [0xb8, 1, 0, 0, 0, 0xbb, 3, 0, 0, 0, 0xcd, 0x80];
+    std::fs::write(&program, [&head, &words, &sizes[..], &segment, &code].concat()).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    if Command::new(&program).status().map_or(None, |status| status.code()) != Some(3) {
+        eprintln!("skipped: this kernel runs no 32-bit programs");
+        return;
+    }
+    let Some(done) = watched(&[program.to_str().unwrap()]) else { return };
+    assert_eq!(done.status.unwrap().code(), Some(3));
+    assert!(done.watched.unseen.iter().any(|unseen| unseen.what == "the calls of source"));
 }
 
 /// The state of a process as /proc tells it; none where it is gone.

@@ -16,26 +16,30 @@ pub fn copies() -> &'static [PathBuf] {
     BUILT.get_or_init(|| {
         let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let source = format!("{FOLDER}/copies.c");
-        let dynamic = built("copies", &cc, &["-O1", &source, "-lpthread", "-ldl"]);
+        let Some(dynamic) = built("copies", &cc, &["-O1", &source, "-lpthread", "-ldl"]) else {
+            return vec![];
+        };
         let fixed = built("copies-static", &cc, &["-O1", "-static", "-DSTATIC", &source, "-lpthread"]);
-        dynamic.into_iter().chain(fixed).collect()
+        if let Some(Err(error)) = &fixed {
+            eprintln!("skipped, nothing can be linked statically: {error}");
+        }
+        [dynamic.unwrap()].into_iter().chain(fixed.and_then(Result::ok)).collect()
     })
 }
 
 /// The Rust program.
 pub fn rust() -> Option<PathBuf> {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    built("copies-rust", &rustc, &["-O", &format!("{FOLDER}/copies.rs")])
+    let built = built("copies-rust", &rustc, &["-O", "--edition", "2021", &format!("{FOLDER}/copies.rs")])?;
+    Some(built.unwrap())
 }
 
-fn built(name: &str, compiler: &str, args: &[&str]) -> Option<PathBuf> {
+/// A program, or what the compiler says; none, said aloud, where there is no compiler.
+fn built(name: &str, compiler: &str, args: &[&str]) -> Option<Result<PathBuf, String>> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     match Command::new(compiler).args(args).arg("-o").arg(&program).output() {
-        Ok(output) if output.status.success() => Some(program),
-        Ok(output) => {
-            eprintln!("skipped, {name} cannot be built: {}", String::from_utf8_lossy(&output.stderr));
-            None
-        }
+        Ok(output) if output.status.success() => Some(Ok(program)),
+        Ok(output) => Some(Err(String::from_utf8_lossy(&output.stderr).into_owned())),
         Err(error) => {
             eprintln!("skipped, there is no {compiler}: {error}");
             None

@@ -179,8 +179,15 @@ mod tests {
         let mut processes = Processes::default();
         let me = std::process::id();
         assert_eq!(processes.of_thread(me), (me, true));
-        let thread = std::thread::spawn(|| std::fs::read_link("/proc/thread-self").unwrap()).join().unwrap();
-        let _ = thread;
+        let (number, other) = std::sync::mpsc::channel();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            number.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let _ = gone.recv();
+        });
+        assert_eq!(processes.of_thread(other.recv().unwrap()), (me, false));
+        drop(go);
+        thread.join().unwrap();
         assert!(!processes.get(me).program(me).is_empty());
         assert_eq!(processes.get(me).table, me);
         assert!(!is_32_bit(me) && processes.remove(me).is_some());

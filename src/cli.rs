@@ -2,9 +2,11 @@
 
 mod cat;
 mod pipe;
+mod trace;
 
 pub use cat::CatArgs;
 pub use pipe::{PipeArgs, PipeEndArgs};
+pub use trace::TraceArgs;
 
 use crate::report::{Allocator, PathName, UnknownWord};
 use crate::sweep::{Length, Offsets};
@@ -40,6 +42,8 @@ pub enum Verb {
     Cpu(CpuArgs),
     /// Report: did it change between two reports, and what may be credited?
     Compare(CompareArgs),
+    /// My program: do its copies land in a slow band, which calls, and how much time does that cost it?
+    Trace(Box<TraceArgs>),
     /// Experiment: programs that read one file, and why one is slower than another
     Readers(ReadersArgs),
     /// Report: a saved report for a terminal, a ticket, a forge, a spreadsheet or monitoring

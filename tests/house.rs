@@ -39,7 +39,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("allocator", &["sys", "report"]),
     ("cat", &["sys", "report"]),
     ("readers", &["sys", "report"]),
-    ("trace", &["sys", "report"]),
+    ("trace", &["host", "sys", "report"]),
     ("simulate", &["path", "allocator", "sweep", "report"]),
     ("judge", &["report"]),
     ("render", &["report"]),

@@ -1,5 +1,6 @@
 //! `fsprobe cat`: files to stdout, or with `--bench` how fast that is, way by way.
 
+use super::document::{Document, now};
 use super::sweep::seed_from_clock;
 use super::{Failure, Outcome, print};
 use crate::cat::bench::{self, Bench};
@@ -8,7 +9,7 @@ use crate::cli::CatArgs;
 use crate::host;
 use crate::judge::stats;
 use crate::render;
-use crate::report::{CatBench, CatRow, Host, Schema, Tool};
+use crate::report::{CatBench, CatRow};
 use crate::sweep::SHUFFLE;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -90,7 +91,7 @@ fn run_bench(args: &CatArgs, file: &Path) -> Result<Outcome, Failure> {
         ));
     }
     let started = Instant::now();
-    let recorded_at = jiff::Timestamp::now();
+    let recorded_at = now();
     let mut bench = Bench::new(file).map_err(Failure::line)?;
     let seed = args.seed.unwrap_or_else(seed_from_clock);
     let ns = samples(&mut bench, args.rounds, seed).map_err(Failure::line)?;
@@ -100,9 +101,8 @@ fn run_bench(args: &CatArgs, file: &Path) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     let document = Document {
-        schema: Schema::of_verb("cat"),
-        tool: Tool::this(),
-        recorded_at: recorded_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        verb: "cat",
+        recorded_at: &recorded_at,
         run: Run {
             command: "cat",
             options: RunOptions { bench: "<file>", rounds: args.rounds, json: true },
@@ -110,11 +110,10 @@ fn run_bench(args: &CatArgs, file: &Path) -> Result<Outcome, Failure> {
             seed,
             duration_s: started.elapsed().as_secs_f64(),
         },
-        host: host::gather(true),
-        cat,
+        host: &host::gather(true),
+        body: cat,
     };
-    let json = serde_json::to_string_pretty(&document).map_err(Failure::line)?;
-    print(&format!("{json}\n"))?;
+    print(&document.json()?)?;
     Ok(Outcome::Done)
 }
 
@@ -161,17 +160,6 @@ fn summary(bench: &Bench, rounds: u32, ns: Vec<Vec<u64>>) -> CatBench {
         rows: rows.collect(),
         skipped: bench.no_cat.iter().map(|reason| format!("the system's cat: {reason}")).collect(),
     }
-}
-
-/// The JSON of `fsprobe cat --bench`, schema `fsprobe-cat`.
-#[derive(Serialize)]
-struct Document {
-    schema: Schema,
-    tool: Tool,
-    recorded_at: String,
-    run: Run,
-    host: Host,
-    cat: CatBench,
 }
 
 #[derive(Serialize)]

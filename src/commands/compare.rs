@@ -1,11 +1,12 @@
 //! `fsprobe compare`: did it change between reports, and what may be credited?
 
+use super::document::{Document, now};
 use super::{Failure, Outcome, print};
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::judge::compare::{compare, trend};
 use crate::render::compare as render;
 use crate::render::terminal::Style;
-use crate::report::{Change, Comparison, Host, Report, Schema, State, Tool, Trend, load};
+use crate::report::{Change, Comparison, Host, Report, State, Trend, load};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use std::time::Instant;
 /// Where a report cannot be loaded, reports are not comparable, or output cannot be written.
 pub fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     let started = Instant::now();
-    let recorded_at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let recorded_at = now();
     if args.trend {
         let reports = loaded(&args.reports)?;
         let found = trend(&reports).map_err(Failure::line)?;
@@ -85,37 +86,25 @@ fn show(
         (CompareFormat::Markdown, Found::Trend(found)) => render::trend_markdown(found),
         (CompareFormat::Json, found) => {
             let document = Document {
-                schema: Schema::of_verb("compare"),
-                tool: Tool::this(),
-                recorded_at,
+                verb: "compare",
+                recorded_at: &recorded_at,
                 run: Run {
                     command: "compare",
                     options: Options { trend: args.trend },
                     duration_s: started.elapsed().as_secs_f64(),
                 },
                 host,
-                compare: match found {
+                body: match found {
                     Found::Pair(comparison) => Compared { comparison, trend: None },
                     Found::Trend(trend) => {
                         Compared { comparison: &trend.overall, trend: Some(&trend.points) }
                     }
                 },
             };
-            serde_json::to_string_pretty(&document).map_err(Failure::line)? + "\n"
+            document.json()?
         }
     };
     print(&text)
-}
-
-/// The JSON of `fsprobe compare`, schema `fsprobe-compare`; the host is that of the latest report.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: Schema,
-    tool: Tool,
-    recorded_at: String,
-    run: Run,
-    host: &'a Host,
-    compare: Compared<'a>,
 }
 
 #[derive(Serialize)]

@@ -1,10 +1,10 @@
 //! `fsprobe cpu`: what this machine is, and what of it decides the copy paths.
 
+use super::document::{Document, now};
 use super::{Failure, Outcome, print};
 use crate::cli::CpuArgs;
 use crate::host::{self, Dump};
-use crate::render::cpu::{Conclusions, Subject, conclude, text};
-use crate::report::{Host, Schema, Tool};
+use crate::render::cpu::{Subject, conclude, text};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
@@ -17,41 +17,28 @@ use std::time::Instant;
 /// Where the dump cannot be read or explained, or output cannot be written.
 pub fn run(args: &CpuArgs) -> Result<Outcome, Failure> {
     let started = Instant::now();
-    let recorded_at = jiff::Timestamp::now();
+    let recorded_at = now();
     let (host, subject) = match &args.dump {
         None => (host::gather(true), Subject::Machine),
         Some(file) => (host::of_dump(&read_dump(file)?), Subject::Dump),
     };
     if args.json {
         let document = Document {
-            schema: Schema::of_verb("cpu"),
-            tool: Tool::this(),
-            recorded_at: recorded_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            verb: "cpu",
+            recorded_at: &recorded_at,
             run: Run {
                 command: "cpu",
                 options: RunOptions { json: true, dump: args.dump.as_ref().map(|_| "<file>") },
                 duration_s: started.elapsed().as_secs_f64(),
             },
-            cpu: conclude(&host, subject),
-            host,
+            host: &host,
+            body: conclude(&host, subject),
         };
-        let json = serde_json::to_string_pretty(&document).map_err(Failure::line)?;
-        print(&format!("{json}\n"))?;
+        print(&document.json()?)?;
     } else {
         print(&text(&host, subject))?;
     }
     Ok(Outcome::Done)
-}
-
-/// The JSON of `fsprobe cpu`, schema `fsprobe-cpu`.
-#[derive(Serialize)]
-struct Document {
-    schema: Schema,
-    tool: Tool,
-    recorded_at: String,
-    run: Run,
-    host: Host,
-    cpu: Conclusions,
 }
 
 #[derive(Serialize)]

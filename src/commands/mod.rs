@@ -8,16 +8,20 @@ pub mod check;
 pub mod compare;
 pub mod cpu;
 mod destination;
+mod document;
 mod folder;
 pub mod pipe;
 pub mod readers;
 pub mod report;
 pub mod sweep;
+pub mod trace;
 
 use crate::cli::Verb;
 use crate::render::terminal::Style;
 use crate::report::printable;
 use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 /// How a verb ended, where it did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +41,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// As a command ended, as shells tell it: its exit code, or 128 and its signal's number.
+    pub fn of(status: ExitStatus) -> Outcome {
+        let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+        Outcome::OfCommand(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(125))
+    }
+
     /// The exit code of the contract.
     pub fn code(self) -> u8 {
         match self {
@@ -78,6 +88,14 @@ impl Failure {
         Failure::Line(printable(&text.to_string(), LONGEST_LINE))
     }
 
+    /// The same failure of a verb that ends as a command does: the codes 0 to 124 are the command's.
+    pub fn beside_a_command(self) -> Self {
+        match self {
+            Failure::Command { .. } => self,
+            other => Failure::Command { code: 125, line: other.to_string() },
+        }
+    }
+
     /// The exit code of the contract.
     pub fn code(&self) -> u8 {
         match self {
@@ -99,6 +117,7 @@ pub fn run(verb: Verb) -> Result<Outcome, Failure> {
         Verb::Readers(args) => readers::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
+        Verb::Trace(args) => trace::run(&args),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `fsprobe pipe`: the ladder of a published experiment, rerun here.
 
+use super::document::{Document, now};
 use super::sweep::{seed_from_clock, stopped_by};
 use super::{Failure, Outcome, print, style};
 use crate::cli::{PipeArgs, PipeEndArgs};
@@ -8,7 +9,7 @@ use crate::judge::pipe::judge;
 use crate::pipe::cpus::{self, Cpus};
 use crate::pipe::{self, Plan, RUNGS, Spec, Stopped, Touch, YARDSTICKS};
 use crate::render::pipe::text;
-use crate::report::{Host, Pipe, Schema, Tool, length};
+use crate::report::{Pipe, length};
 use crate::sweep::{Offsets, SHUFFLE, Stop};
 use crate::sys::signals;
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -31,7 +32,7 @@ pub fn run(args: &PipeArgs) -> Result<Outcome, Failure> {
     let plan = plan(args, &cpus)?;
     let mut host = host::gather(false);
     host::pin(&mut host, plan.cpus[1]);
-    let recorded_at = jiff::Timestamp::now();
+    let recorded_at = now();
     let began = Instant::now();
     let mut pipe = Pipe {
         cpus: plan.cpus,
@@ -62,11 +63,12 @@ pub fn run(args: &PipeArgs) -> Result<Outcome, Failure> {
         complete: stopped.is_none(),
         stopped_by: stopped_by(&caught).as_ref().map(Stop::word).filter(|_| stopped.is_some()),
     };
-    let recorded_at = recorded_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    show(
-        args,
-        Document { schema: Schema::of_verb("pipe"), tool: Tool::this(), recorded_at, run, host, pipe },
-    )?;
+    if args.json {
+        let document = Document { verb: "pipe", recorded_at: &recorded_at, run, host: &host, body: &pipe };
+        print(&document.json()?)?;
+    } else {
+        print(&text(&pipe, style(std::io::stdout().is_terminal())))?;
+    }
     Ok(if stopped.is_some() { Outcome::Interrupted } else { Outcome::Done })
 }
 
@@ -168,25 +170,6 @@ fn progress(args: &PipeArgs, plan: &Plan) -> ProgressBar {
         return ProgressBar::hidden();
     }
     ProgressBar::with_draw_target(Some(pipe::length(plan)), ProgressDrawTarget::stderr_with_hz(8))
-}
-
-fn show(args: &PipeArgs, document: Document) -> Result<(), Failure> {
-    if args.json {
-        let json = serde_json::to_string_pretty(&document).map_err(Failure::line)?;
-        return print(&format!("{json}\n"));
-    }
-    print(&text(&document.pipe, style(std::io::stdout().is_terminal())))
-}
-
-/// The JSON of `fsprobe pipe`, schema `fsprobe-pipe`.
-#[derive(Serialize)]
-struct Document {
-    schema: Schema,
-    tool: Tool,
-    recorded_at: String,
-    run: Run,
-    host: Host,
-    pipe: Pipe,
 }
 
 #[derive(Serialize)]

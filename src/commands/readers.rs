@@ -1,12 +1,13 @@
 //! `fsprobe readers`: programs that read one file, and why one is slower than another.
 
+use super::document::{Document, now};
 use super::sweep::{pin, seed_from_clock, stopped_by};
 use super::{Failure, Outcome};
 use crate::cli::ReadersArgs;
 use crate::path::Source;
 use crate::readers::{Measured, Refused, Session, Setup, child};
 use crate::render::readers::{BPFTRACE, text};
-use crate::report::{Fact, Host, Readers, Schema, Tool, printable};
+use crate::report::{Fact, Readers, printable};
 use crate::sys::signals::{self, Caught};
 use crate::sys::{self, memory};
 use crate::{host, judge};
@@ -15,9 +16,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -42,19 +41,13 @@ pub fn run(args: &ReadersArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     let done = measured(args);
-    match done {
-        // With --exec the codes 0 to 124 are the command's.
-        Err(Failure::Line(line)) if !args.exec.is_empty() => Err(Failure::Command { code: 125, line }),
-        Err(Failure::Output(error)) if !args.exec.is_empty() => {
-            Err(Failure::Command { code: 125, line: Failure::Output(error).to_string() })
-        }
-        done => done,
-    }
+    // With --exec the codes 0 to 124 are the command's.
+    if args.exec.is_empty() { done } else { done.map_err(Failure::beside_a_command) }
 }
 
 fn measured(args: &ReadersArgs) -> Result<Outcome, Failure> {
     let caught = signals::note(&[SIGINT, SIGTERM, SIGHUP]).map_err(Failure::line)?;
-    let recorded_at = jiff::Timestamp::now();
+    let recorded_at = now();
     let began = Instant::now();
     let source = match &args.file {
         Some(file) => Source::open(file),
@@ -74,9 +67,8 @@ fn measured(args: &ReadersArgs) -> Result<Outcome, Failure> {
     judge::readers::conclude(&mut readers);
     if args.json {
         let document = Document {
-            schema: Schema::of_verb("readers"),
-            tool: Tool::this(),
-            recorded_at: recorded_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            verb: "readers",
+            recorded_at: &recorded_at,
             run: Run {
                 command: "readers",
                 options: RunOptions::of(args),
@@ -85,16 +77,15 @@ fn measured(args: &ReadersArgs) -> Result<Outcome, Failure> {
                 complete: stop.is_none(),
                 stopped_by: stop.as_ref().map(|stop| stop.word()),
             },
-            host,
-            readers: &readers,
+            host: &host,
+            body: &readers,
         };
-        let json = serde_json::to_string_pretty(&document).map_err(Failure::line)?;
-        super::print(&format!("{json}\n"))?;
+        super::print(&document.json()?)?;
     } else {
         super::print(&text(&readers, super::style(io::stdout().is_terminal())))?;
     }
     Ok(match (status, stop) {
-        (Some(status), _) => Outcome::OfCommand(code_of(status)),
+        (Some(status), _) => Outcome::of(status),
         (None, Some(_)) => Outcome::Interrupted,
         (None, None) => Outcome::Done,
     })
@@ -188,12 +179,6 @@ fn refused(refused: Refused) -> Failure {
     Failure::Command { code, line: refused.to_string() }
 }
 
-/// A command's status as shells tell it.
-fn code_of(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(125)
-}
-
 fn told(args: &ReadersArgs, source: &Source, cpu: u32, measured: Measured) -> Readers {
     let named = args.file.as_ref().filter(|_| !args.anonymous);
     let mut readers = Readers {
@@ -211,17 +196,6 @@ fn told(args: &ReadersArgs, source: &Source, cpu: u32, measured: Measured) -> Re
         readers.readers.iter_mut().for_each(|reader| reader.program = None);
     }
     readers
-}
-
-/// The JSON of `fsprobe readers`, schema `fsprobe-readers`.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: Schema,
-    tool: Tool,
-    recorded_at: String,
-    run: Run,
-    host: Host,
-    readers: &'a Readers,
 }
 
 #[derive(Serialize)]

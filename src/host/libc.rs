@@ -9,6 +9,8 @@ use super::command::ask;
 use super::system::System;
 use crate::report::{Fact, Host, Libc, Unknowns};
 use crate::sys::machine;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -35,7 +37,7 @@ pub fn facts(system: &System, with_package: bool, unknown: &mut Unknowns) -> Lib
     if version.is_none() {
         return another_libc(unknown);
     }
-    let thresholds = thresholds();
+    let thresholds = thresholds(Path::new(&loader()), &[]);
     let package = if with_package { package(system) } else { Fact::because("not looked up") };
     Libc {
         name: "glibc".into(),
@@ -79,10 +81,26 @@ fn another_libc(unknown: &mut Unknowns) -> Libc {
     }
 }
 
+/// The lengths above which and below which memcpy copies with `rep movsb`, in programs that this loader
+/// starts with these variables added to the environment. The second is not above the first where it never does.
+///
+/// # Errors
+/// The reason, where the loader does not tell.
+pub fn rep_movsb_window(loader: &Path, environment: &[(OsString, OsString)]) -> Result<(u64, u64), String> {
+    let told = thresholds(loader, environment);
+    match (told.rep_movsb, told.rep_movsb_stop, told.non_temporal) {
+        (Fact::Unknown(why), _, _) => Err(why),
+        (Fact::Known(from), Fact::Known(to), _) | (Fact::Known(from), _, Fact::Known(to)) => Ok((from, to)),
+        (Fact::Known(from), _, _) => Ok((from, u64::MAX)),
+    }
+}
+
 /// Asks the loader's diagnostics, else, for what they do not tell, its list of tunables.
-fn thresholds() -> Thresholds {
-    let loader = loader();
-    let list = |option: &str| ask(Command::new(&loader).arg(option), PATIENCE);
+fn thresholds(loader: &Path, environment: &[(OsString, OsString)]) -> Thresholds {
+    let list = |option: &str| {
+        let mut command = Command::new(loader);
+        ask(command.arg(option).envs(environment.iter().cloned()), PATIENCE)
+    };
     let diagnostics = list("--list-diagnostics");
     let found = from_diagnostics(&diagnostics);
     if matches!((&found.rep_movsb, &found.non_temporal), (Fact::Known(_), Fact::Known(_))) {

@@ -21,6 +21,7 @@ mod series;
 mod signature;
 mod state;
 pub mod stats;
+pub mod trace;
 mod windows;
 
 pub use again::again;

@@ -72,7 +72,8 @@ fn run(
 ) -> io::Result<(Ran<()>, Child)> {
     // A group of its own, so that a signal reaches whatever it starts as well.
     command.stdin(Stdio::null()).process_group(0);
-    Preparation { traced: file.is_some(), ends_with_parent: true, refuse_huge_pages }.of(&mut command);
+    Preparation { traced: file.is_some(), ends_with_parent: true, refuse_huge_pages, gate: None }
+        .of(&mut command);
     let before_ns = clock::now_ns();
     let process = command.spawn()?;
     running.store(process.id(), Ordering::SeqCst);

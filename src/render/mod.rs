@@ -26,5 +26,6 @@ mod said;
 pub mod terminal;
 mod text;
 pub mod ticket;
+pub mod trace;
 
 pub use facts::rejudged;

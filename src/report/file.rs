@@ -168,11 +168,16 @@ fn consistent(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-/// The report as compact JSON with a final newline. What could steer a terminal that it is printed to is
-/// written as an escape: JSON itself leaves some control characters and all invisible ones as they are.
+/// The report as compact JSON with a final newline, inert.
 pub fn to_json(report: &Report) -> String {
     let mut text = serde_json::to_string(report).expect("a report's types have a JSON form");
     text.push('\n');
+    inert(text)
+}
+
+/// JSON in which whatever could steer a terminal that it is printed to is written as an escape: JSON itself
+/// leaves some control characters and all invisible ones as they are.
+pub fn inert(text: String) -> String {
     if text.bytes().all(|b| b == b'\n' || (b' '..=b'~').contains(&b)) {
         return text;
     }

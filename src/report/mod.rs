@@ -31,7 +31,7 @@ pub use comparison::{
     Bearing, Change, ComparedBand, ComparedGroup, ComparedReport, ComparedSide, Comparison, Credit,
     Difference, GroupSide, Spread, Trend, TrendPoint,
 };
-pub use file::{LoadError, SaveError, load, parse, save, to_json, write_whole};
+pub use file::{LoadError, SaveError, inert, load, parse, save, to_json, write_whole};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};
 pub use pipe::{
@@ -46,7 +46,7 @@ pub use readers::{
 pub use remedy::{AtLength, Remedy};
 pub use trace::{
     AtOffset, Copies, FileKind, Inside, Landing, Samples, Site, Trace, TraceAnswer, TraceBand, TraceBands,
-    TracePath, Unseen, Via, Watched,
+    TraceDistance, TracePath, TraceRow, TraceThread, Unseen, Via, Watched,
 };
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Rejudged, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};

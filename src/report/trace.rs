@@ -1,6 +1,10 @@
 //! What `fsprobe trace` records of a running program and concludes.
 
-use super::{State, UnknownWord, words::words};
+mod judged;
+
+pub use judged::{TraceAnswer, TraceBand, TraceBands, TraceDistance, TracePath, TraceRow, TraceThread};
+
+use super::{UnknownWord, words::words};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -85,6 +89,9 @@ pub struct Unseen {
     pub why: String,
     /// What would show it: a command or another way; null where nothing would.
     pub remedy: Option<String>,
+    /// How many bytes were copied unseen; null where that is not known.
+    #[serde(default)]
+    pub bytes: Option<u64>,
 }
 
 /// Calls of one kind of one process to one file, counted one by one.
@@ -189,60 +196,4 @@ pub struct Site {
     pub symbol: Option<String>,
     /// File and line; null without debug information.
     pub line: Option<String>,
-}
-
-/// The bands that a program's copies are compared with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TraceBands {
-    /// Where they come from, in words: `a check of this machine, just now`, `the report r.json`, `simulated zen3`.
-    pub source: String,
-    /// Whether they are a simulated machine's.
-    pub simulated: bool,
-    /// The state that their verdict tells.
-    pub state: State,
-    /// One a path and length at which paths were measured, bands or not: where a path is listed without bands, it has none.
-    pub paths: Vec<TracePath>,
-}
-
-/// A copy path at one length, with its deep bands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TracePath {
-    /// The copy path.
-    pub path: super::PathName,
-    /// Bytes of the copies measured.
-    pub len: u64,
-    /// Bytes per second outside every band; null where unknown.
-    pub baseline_bytes_per_s: Option<f64>,
-    /// Deep bands.
-    pub bands: Vec<TraceBand>,
-}
-
-/// A deep band, on the axis `distance`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct TraceBand {
-    /// First distance.
-    pub from: u16,
-    /// Last distance, inclusive; below `from` where the band goes through 0xfff.
-    pub to: u16,
-    /// Time there by time elsewhere.
-    pub slowdown: f64,
-    /// Nanoseconds that a KiB takes more.
-    pub penalty_ns_per_kib: f64,
-}
-
-/// What was concluded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TraceAnswer {
-    /// `clean`: not this program's problem; `affected`: it is; `inconclusive` where too much could not be seen.
-    pub state: State,
-    /// The verdict in a sentence or two.
-    pub sentence: String,
-    /// Share of the bytes (exact ways) or of the time in `rep movs` (`sample`) inside deep bands; null without any.
-    pub share_in_band: Option<f64>,
-    /// Nanoseconds lost.
-    pub lost_ns: Option<u64>,
-    /// Whether `lost_ns` is estimated from a band's measured penalty; false where it is measured time.
-    pub lost_is_estimate: bool,
-    /// Nanoseconds that the loss is a part of: CPU time, or wall time where that is unknown.
-    pub of_ns: u64,
 }

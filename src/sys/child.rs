@@ -1,6 +1,8 @@
 //! Child processes with what the standard library cannot set, and what the kernel counted for them.
 
+use super::seccomp::Filter;
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
@@ -22,6 +24,48 @@ pub struct Preparation {
     pub ends_with_parent: bool,
     /// Whether transparent huge pages are refused to it, or allowed again; none leaves that as it is.
     pub refuse_huge_pages: Option<bool>,
+    /// Where the child waits for its tracer, and the filter that it sets then.
+    pub gate: Option<Gate>,
+}
+
+/// Where a child waits until another thread of its parent has become its tracer ([`super::ptrace::seize`]), with
+/// the descriptors of a pair of sockets: it tells its number (four bytes) and waits for a byte. Where none
+/// comes, or the filter cannot be set, its start fails.
+#[derive(Debug, Clone, Copy)]
+pub struct Gate {
+    /// The child's end.
+    pub own: RawFd,
+    /// The tracer's end, which the child closes.
+    pub other: RawFd,
+    /// The filter.
+    pub filter: &'static Filter,
+}
+
+/// What the child tells at its gate, after its number, where the filter cannot be set; it has ended then.
+pub const NO_FILTER: u8 = b'!';
+
+impl Gate {
+    fn pass(self) -> io::Result<()> {
+        let (mut go, failed, number) = (0u8, NO_FILTER, std::process::id().to_ne_bytes());
+        // SAFETY: descriptors that the child has from its parent and uses nowhere else; `number` and `go` are
+        // as long as said.
+        let read = unsafe {
+            libc::close(self.other);
+            libc::write(self.own, number.as_ptr().cast(), number.len());
+            libc::read(self.own, (&raw mut go).cast(), 1)
+        };
+        if read != 1 {
+            return Err(io::Error::from_raw_os_error(libc::ECANCELED));
+        }
+        if self.filter.install().is_err() {
+            // SAFETY: one byte is written; _exit ends the child, which its tracer waits for from here on.
+            unsafe {
+                libc::write(self.own, (&raw const failed).cast(), 1);
+                libc::_exit(126);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Preparation {
@@ -46,7 +90,8 @@ impl Preparation {
             // SAFETY: PTRACE_TRACEME uses none of its other arguments.
             answer(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, null, null) } as libc::c_int)?;
         }
-        Ok(())
+        // Last, since from there on calls stop for the tracer.
+        self.gate.map_or(Ok(()), Gate::pass)
     }
 }
 

@@ -80,9 +80,32 @@ pub enum PerfError {
     /// Somebody else has all counters.
     #[error("every performance counter is in use (by the NMI watchdog or another profiler)")]
     Busy,
+    /// The process is not this user's to watch.
+    #[error("the process belongs to somebody else, or has privileges that this user has not")]
+    Foreign,
+    /// There is no such process.
+    #[error("there is no such process")]
+    Gone,
+    /// No memory may be locked for records.
+    #[error("this user's other profilers have locked all the memory that kernel.perf_event_mlock_kb allows")]
+    Locked,
     /// Anything else.
     #[error("perf_event_open: {}", super::reason(.0))]
     Other(io::Error),
+}
+
+impl PerfError {
+    /// The command that would allow it; none where none would.
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            PerfError::Paranoid { needed, .. } => {
+                Some(format!("sudo sysctl kernel.perf_event_paranoid={needed}"))
+            }
+            PerfError::Foreign => Some("sudo fsprobe trace".into()),
+            PerfError::Locked => Some("sudo sysctl kernel.perf_event_mlock_kb=8192".into()),
+            _ => None,
+        }
+    }
 }
 
 /// A stopped counter.
@@ -119,7 +142,9 @@ impl Counter {
             libc::syscall(call, &raw const attributes, this_thread, any_cpu, no_group, CLOSE_ON_EXEC)
         };
         if fd < 0 {
-            return Err(why(io::Error::last_os_error(), scope, paranoid()));
+            // above 1 the kernel is not counted; above 2 (a distribution's addition) nothing is
+            let needed = if scope == Scope::Kernel { 1 } else { 2 };
+            return Err(why(io::Error::last_os_error(), needed, paranoid()));
         }
         // SAFETY: the kernel has just given this descriptor to us alone.
         Ok(Counter(File::from(unsafe { OwnedFd::from_raw_fd(fd as i32) })))
@@ -158,10 +183,9 @@ impl Counter {
     }
 }
 
-/// What an error of perf_event_open means.
-fn why(error: io::Error, scope: Scope, level: Option<i32>) -> PerfError {
-    // above 1 the kernel is not counted; above 2 (a distribution's addition) nothing is
-    let needed = if scope == Scope::Kernel { 1 } else { 2 };
+/// What an error of perf_event_open means, where `needed` is the highest perf_event_paranoid that would do and
+/// `level` what it is.
+pub(super) fn why(error: io::Error, needed: i32, level: Option<i32>) -> PerfError {
     match (error.raw_os_error(), level) {
         (Some(libc::EACCES | libc::EPERM), Some(level)) if level > needed => {
             PerfError::Paranoid { level, needed }
@@ -170,12 +194,13 @@ fn why(error: io::Error, scope: Scope, level: Option<i32>) -> PerfError {
         (Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO), _) => PerfError::Absent,
         (Some(libc::ENOSYS), _) => PerfError::Missing,
         (Some(libc::EBUSY), _) => PerfError::Busy,
+        (Some(libc::ESRCH), _) => PerfError::Gone,
         _ => PerfError::Other(error),
     }
 }
 
 /// The setting of perf_event_paranoid, where /proc is there to tell.
-fn paranoid() -> Option<i32> {
+pub(super) fn paranoid() -> Option<i32> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
 }
 
@@ -184,24 +209,25 @@ mod tests {
     use super::*;
     use crate::sys::refuse;
 
-    fn text(code: i32, scope: Scope, level: Option<i32>) -> String {
-        why(io::Error::from_raw_os_error(code), scope, level).to_string()
+    fn text(code: i32, needed: i32, level: Option<i32>) -> String {
+        why(io::Error::from_raw_os_error(code), needed, level).to_string()
     }
 
     #[test]
     fn errors_say_what_they_mean() {
-        for (code, scope, level, part) in [
-            (libc::ENOENT, Scope::User, Some(2), "no performance counters"),
-            (libc::EOPNOTSUPP, Scope::User, None, "no performance counters"),
-            (libc::EACCES, Scope::User, Some(4), "perf_event_paranoid=4 forbids it"),
-            (libc::EACCES, Scope::Kernel, Some(2), "perf_event_paranoid=2 forbids it"),
-            (libc::EPERM, Scope::User, Some(2), "sandbox"),
-            (libc::EPERM, Scope::Kernel, None, "sandbox"),
-            (libc::ENOSYS, Scope::User, Some(2), "kernel without perf"),
-            (libc::EBUSY, Scope::User, Some(2), "in use"),
-            (libc::EMFILE, Scope::User, Some(2), "Too many open files"),
+        for (code, needed, level, part) in [
+            (libc::ENOENT, 2, Some(2), "no performance counters"),
+            (libc::EOPNOTSUPP, 2, None, "no performance counters"),
+            (libc::EACCES, 2, Some(4), "perf_event_paranoid=4 forbids it"),
+            (libc::EACCES, 1, Some(2), "perf_event_paranoid=2 forbids it"),
+            (libc::EPERM, 2, Some(2), "sandbox"),
+            (libc::EPERM, 1, None, "sandbox"),
+            (libc::ENOSYS, 2, Some(2), "kernel without perf"),
+            (libc::EBUSY, 2, Some(2), "in use"),
+            (libc::EMFILE, 2, Some(2), "Too many open files"),
+            (libc::ESRCH, 2, Some(2), "no such process"),
         ] {
-            let text = text(code, scope, level);
+            let text = text(code, needed, level);
             assert!(text.contains(part) && !text.contains('\n'), "{text}");
         }
     }

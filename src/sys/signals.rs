@@ -1,4 +1,4 @@
-//! Signals that ask a run to end, noted so that what was measured is kept.
+//! Signals that ask a run to end, noted so that what was measured is kept, and those that stop a job.
 
 use super::clock::now_ns;
 use signal_hook::low_level;
@@ -56,9 +56,89 @@ pub fn note(signals: &[i32]) -> io::Result<Arc<Caught>> {
     Ok(caught)
 }
 
+/// Whether this process ignores a signal, as `nohup` and background jobs have it: what it starts is to ignore it
+/// too, and a handler here would undo that.
+pub fn is_ignored(number: i32) -> bool {
+    // SAFETY: sigaction is plain numbers and a function's address, for which all zeros are a value.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is set; `now` is valid and writable.
+    let asked = unsafe { libc::sigaction(number, std::ptr::null(), &mut now) };
+    asked == 0 && now.sa_sigaction == libc::SIG_IGN
+}
+
+/// A signal that does nothing while this is held, unlike with SIG_IGN also in programs started meanwhile; what it
+/// did before it does again afterwards. Nothing changes where it is ignored or handled already.
+#[derive(Debug)]
+pub struct Outlived {
+    signal: i32,
+    before: Option<libc::sigaction>,
+}
+
+impl Outlived {
+    /// From now on.
+    pub fn begin(signal: i32) -> Outlived {
+        // SAFETY: sigaction is plain numbers, for which all zeros are a value.
+        let (mut before, mut action): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+        // SAFETY: `before` is valid and writable, and nothing is set.
+        let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut before) } == 0;
+        if !known || before.sa_sigaction != libc::SIG_DFL {
+            return Outlived { signal, before: None };
+        }
+        action.sa_sigaction = nothing as extern "C" fn(i32) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the handler does nothing, so it is async-signal-safe.
+        let set = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } == 0;
+        Outlived { signal, before: set.then_some(before) }
+    }
+}
+
+impl Drop for Outlived {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // SAFETY: what was in force before, as the kernel told it.
+            unsafe { libc::sigaction(self.signal, before, std::ptr::null_mut()) };
+        }
+    }
+}
+
+extern "C" fn nothing(_signal: i32) {}
+
+/// Stops this process, as the terminal's stop key does, until it is continued.
+pub fn stop_here() {
+    // SAFETY: no memory involved.
+    unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+}
+
+/// Whether this process belongs to the foreground of the terminal that controls it; none where none does.
+pub fn in_foreground() -> Option<bool> {
+    let terminal = std::fs::File::open("/dev/tty").ok()?;
+    let group = rustix::termios::tcgetpgrp(terminal).ok()?;
+    Some(group == rustix::process::getpgrp())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outlived_signal_does_nothing_and_then_what_it_did() {
+        let action = || {
+            // SAFETY: sigaction is plain numbers; the kernel writes one, and nothing is set.
+            unsafe {
+                let mut now: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(libc::SIGTSTP, std::ptr::null(), &mut now);
+                now.sa_sigaction
+            }
+        };
+        let before = action();
+        {
+            let _outlived = Outlived::begin(libc::SIGTSTP);
+            assert!(before != libc::SIG_DFL || action() != before);
+            // SAFETY: the signal is handled, so nothing happens.
+            unsafe { libc::raise(libc::SIGTSTP) };
+        }
+        assert_eq!(action(), before);
+    }
 
     #[test]
     fn the_first_counts_and_only_a_late_second_is_another_wish() {

@@ -5,6 +5,7 @@
 
 use super::child::{Ended, reaped};
 use super::clock;
+use super::ptrace::{self, At};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -52,7 +53,7 @@ pub fn follow(child: u32, observer: &mut dyn Observer) -> io::Result<Ended> {
             Ok((thread, ended)) if ended.status.code().or(ended.status.signal()).is_some() => {
                 threads.remove(&thread);
             }
-            Ok((thread, _)) => resume(thread, 0),
+            Ok((thread, _)) => ptrace::to_end_of_call(thread as u32, 0),
             Err(_) => break,
         }
     }
@@ -83,7 +84,7 @@ fn serve(
         let event = raw >> 16;
         let mut deliver = 0;
         if signal == libc::SIGTRAP | 0x80 {
-            match syscall_info(thread)? {
+            match ptrace::call(thread as u32)? {
                 Some(At::Entry { number, arguments }) => {
                     let call = Call { thread: thread as u32, number, arguments };
                     observer.begins(&call);
@@ -97,69 +98,14 @@ fn serve(
                 None => {}
             }
         } else if !has_options && thread == root && signal == libc::SIGTRAP {
-            set_options(root)?;
+            ptrace::request(libc::PTRACE_SETOPTIONS as libc::c_uint, root as u32, ptrace::FOLLOW as usize)?;
             has_options = true;
         } else if event == 0 && !(is_new && signal == libc::SIGSTOP) {
             // A signal of the program's own; new threads begin with a stop that is the tracer's.
             deliver = signal;
         }
-        resume(thread, deliver);
+        ptrace::to_end_of_call(thread as u32, deliver);
     }
-}
-
-fn resume(thread: libc::pid_t, signal: libc::c_int) {
-    let null = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: the thread is a stopped tracee of this one, and PTRACE_SYSCALL takes a number for data. Where
-    // the thread was killed meanwhile, the call fails and the next wait tells of its end.
-    unsafe { libc::ptrace(libc::PTRACE_SYSCALL, thread, null, signal as usize) };
-}
-
-/// System calls told from other stops, children followed, and all ended should the tracer end.
-fn set_options(thread: libc::pid_t) -> io::Result<()> {
-    let options = libc::PTRACE_O_TRACESYSGOOD
-        | libc::PTRACE_O_TRACEFORK
-        | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_EXITKILL;
-    let null = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: the thread is a stopped tracee of this one; the options are a number.
-    match unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, thread, null, options as usize) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Where a thread stands.
-enum At {
-    Entry { number: i64, arguments: [u64; 6] },
-    Exit { result: i64 },
-}
-
-/// struct ptrace_syscall_info of <linux/ptrace.h>, which not every C library declares, as words: the kind of
-/// stop in the lowest byte, two words of places in the program, then what belongs to the kind.
-type SyscallInfo = [u64; 11];
-
-/// The kinds of stop that are looked at.
-const ENTRY: u64 = 1;
-const EXIT: u64 = 2;
-
-/// What the kernel tells of the call that a thread stopped at; none where it was killed meanwhile.
-fn syscall_info(thread: libc::pid_t) -> io::Result<Option<At>> {
-    let mut info: SyscallInfo = [0; 11];
-    // PTRACE_GET_SYSCALL_INFO of <linux/ptrace.h>.
-    // SAFETY: the thread is a stopped tracee of this one; the kernel writes at most that many bytes to `info`.
-    let written = unsafe { libc::ptrace(0x420e, thread, size_of::<SyscallInfo>(), &raw mut info) };
-    if written < 0 {
-        let error = io::Error::last_os_error();
-        return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };
-    }
-    let [kind, _, _, first, arguments @ .., _] = info;
-    Ok(match kind & 0xff {
-        ENTRY => Some(At::Entry { number: first as i64, arguments }),
-        EXIT => Some(At::Exit { result: first as i64 }),
-        _ => None,
-    })
 }
 
 #[cfg(test)]
@@ -191,7 +137,7 @@ mod tests {
     fn traced(script: &str) -> Option<(Writes, Ended)> {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(std::process::Stdio::null());
-        Preparation { traced: true, ends_with_parent: true, refuse_huge_pages: None }.of(&mut command);
+        Preparation { traced: true, ends_with_parent: true, ..Preparation::default() }.of(&mut command);
         let Ok(child) = command.spawn() else {
             eprintln!("skipped: ptrace is forbidden here");
             return None;

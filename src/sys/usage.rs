@@ -1,4 +1,4 @@
-//! What the kernel counted for the calling thread.
+//! What the kernel counted for the calling thread, and for children that have ended.
 
 /// Counters of the calling thread since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,17 @@ pub fn thread() -> Option<ThreadUsage> {
     })
 }
 
+/// Nanoseconds of CPU time, user and system, of the children that this process has waited for, and of the
+/// children that those had waited for.
+pub fn children_cpu_ns() -> Option<u64> {
+    // SAFETY: rusage is plain numbers, for which all zeros are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid, writable rusage.
+    let failed = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    (failed == 0).then_some(ns(usage.ru_utime) + ns(usage.ru_stime))
+}
+
 /// Ticks a second of the times in /proc/stat.
 pub fn ticks_per_second() -> u64 {
     // SAFETY: no memory involved.
@@ -42,5 +53,6 @@ mod tests {
             assert!(after.involuntary_switches >= before.involuntary_switches);
         }
         assert!(ticks_per_second() >= 1);
+        assert!(children_cpu_ns().is_some());
     }
 }

@@ -2,9 +2,15 @@
 //!
 //! Each way runs a command, or attaches to what runs, and gives a [`Watched`]; whether a distance is a
 //! band, and what that costs, is for the judge. A program that is watched behaves as without it. This
-//! room may use `sys` and the report's words, nothing else.
+//! room may use `sys`, what `host` knows of the C library, and the report's words.
 
+mod files;
 pub mod launch;
+pub mod preload;
+pub mod ptrace;
+pub mod sample;
+mod symbols;
+mod tally;
 
 pub use launch::{Launch, Refused};
 

@@ -6,6 +6,7 @@ mod record;
 mod remedies;
 
 use super::destination::Destination;
+use super::document::Document;
 use super::sweep::{fresh_report, note, seed_from_clock, stopped_by};
 use super::{Failure, Outcome};
 use crate::cli::CheckArgs;
@@ -13,8 +14,7 @@ use crate::judge::{self, Profile};
 use crate::path::CopyPath;
 use crate::render::check::text;
 use crate::report::{
-    Host, Options, PathName, PathVerdict, Pmu, Remedy, Report, RunInfo, Schema, Skipped, State, Tool,
-    Verdict, to_json,
+    Host, Options, PathName, PathVerdict, Pmu, Remedy, Report, Skipped, State, Verdict, to_json,
 };
 use crate::simulate::Model;
 use crate::sweep::{Stop, Watcher, disturbance, evidence};
@@ -58,36 +58,59 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
 
 /// A check of a model with the defaults of the command line, for tests and error rates.
 pub fn simulated(model: &Model, seed: u64) -> Result<Report, Failure> {
-    let args = CheckArgs {
+    let args = CheckArgs { seed: Some(seed), simulate: Some(model.name.clone()), ..usual() };
+    measured(&args, &mut crate::sweep::Unwatched).map(|(report, _)| report)
+}
+
+/// A quick look, unwatched and with nothing shown or saved, at the paths that programs copy by, for what their
+/// copies are compared with. Pins the calling thread.
+///
+/// # Errors
+/// Where nothing can be measured here, or a model is not known.
+pub fn quick(simulate: Option<&str>) -> Result<Report, Failure> {
+    let args = CheckArgs { simulate: simulate.map(str::to_owned), ..usual() };
+    measured_at(&args, &plan::of_programs(), &mut crate::sweep::Unwatched).map(|(report, _)| report)
+}
+
+/// The options of a check without any.
+fn usual() -> CheckArgs {
+    CheckArgs {
         paths: vec![],
         remedies: false,
         cpu: None,
-        seed: Some(seed),
+        seed: None,
         affected_at: Options::AFFECTED_AT,
-        simulate: Some(model.name.clone()),
+        simulate: None,
         json: false,
         output: None,
         force: false,
         quiet: true,
-    };
-    measured(&args, &mut crate::sweep::Unwatched).map(|(report, _)| report)
+    }
 }
 
 /// Measures and judges.
 fn measured(args: &CheckArgs, watcher: &mut dyn Watcher) -> Result<(Report, Option<Stop>), Failure> {
-    let seed = args.seed.unwrap_or_else(seed_from_clock);
     let groups = plan::groups(args, args.simulate.is_some() || machine::has_avx2());
+    measured_at(args, &groups, watcher)
+}
+
+fn measured_at(
+    args: &CheckArgs,
+    groups: &[Group],
+    watcher: &mut dyn Watcher,
+) -> Result<(Report, Option<Stop>), Failure> {
+    let seed = args.seed.unwrap_or_else(seed_from_clock);
     let Ready { mut machine, host, skipped, source } = match &args.simulate {
-        Some(model) => machine::simulated(model, &groups, seed)?,
-        None => machine::real(args, &groups)?,
+        Some(model) => machine::simulated(model, groups, seed)?,
+        None => machine::real(args, groups)?,
     };
-    let mut report = fresh_report(host, options(args, &groups), seed);
+    let mut report = fresh_report(host, options(args, groups), seed);
     report.run.command = "check".into();
     report.skipped = skipped;
     report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
     let disturbances = disturbance::Watch::start();
     let began = Instant::now();
-    let stop = record::record(&mut report, &mut machine, &groups, watcher);
+    let stop = record::record(&mut report, &mut machine, groups, watcher);
     report.run.duration_s = began.elapsed().as_secs_f64();
     note(&mut report.noise, disturbances.stop());
     report.source = source.as_ref().map(|source| crate::report::Source {
@@ -145,23 +168,11 @@ fn show(args: &CheckArgs, report: &Report, destination: &Destination) -> Result<
         let _ = std::io::stderr().write_all(said.as_bytes());
         super::print(&to_json(report))?;
     } else if args.json {
-        let json = serde_json::to_string_pretty(&Document::of(args, report)).map_err(Failure::line)?;
-        super::print(&format!("{json}\n"))?;
+        super::print(&json(args, report)?)?;
     } else {
         super::print(&text(report, super::style(std::io::stdout().is_terminal())))?;
     }
     saved.map(drop)
-}
-
-/// The JSON of `fsprobe check`, schema `fsprobe-check`.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: Schema,
-    tool: Tool,
-    recorded_at: &'a str,
-    run: &'a RunInfo,
-    host: &'a Host,
-    check: Check<'a>,
 }
 
 #[derive(Serialize)]
@@ -183,30 +194,29 @@ struct CheckedPath<'a> {
     profile: Option<Profile>,
 }
 
-impl<'a> Document<'a> {
-    fn of(args: &CheckArgs, report: &'a Report) -> Self {
-        let profiles = judge::profiles(report);
-        let path = |verdict: &'a PathVerdict| CheckedPath {
-            verdict,
-            profile: profiles.iter().find(|p| (p.path, p.len) == (verdict.path, verdict.len)).cloned(),
-        };
-        Document {
-            schema: Schema::of_verb("check"),
-            tool: Tool::this(),
-            recorded_at: &report.recorded_at,
-            run: &report.run,
-            host: &report.host,
-            check: Check {
-                state: report.verdict.state,
-                verdict: &report.verdict,
-                paths: report.verdict.paths.iter().map(path).collect(),
-                remedies: &report.remedies,
-                remedies_tried: args.remedies,
-                skipped: &report.skipped,
-                pmu: report.pmu.as_ref(),
-            },
-        }
-    }
+fn json(args: &CheckArgs, report: &Report) -> Result<String, Failure> {
+    let profiles = judge::profiles(report);
+    let path = |verdict| CheckedPath { verdict, profile: profile(&profiles, verdict) };
+    let document = Document {
+        verb: "check",
+        recorded_at: &report.recorded_at,
+        run: &report.run,
+        host: &report.host,
+        body: Check {
+            state: report.verdict.state,
+            verdict: &report.verdict,
+            paths: report.verdict.paths.iter().map(path).collect(),
+            remedies: &report.remedies,
+            remedies_tried: args.remedies,
+            skipped: &report.skipped,
+            pmu: report.pmu.as_ref(),
+        },
+    };
+    document.json()
+}
+
+fn profile(profiles: &[Profile], verdict: &PathVerdict) -> Option<Profile> {
+    profiles.iter().find(|p| (p.path, p.len) == (verdict.path, verdict.len)).cloned()
 }
 
 /// Signals, noted; a check shows no progress of its own.

@@ -57,6 +57,21 @@ pub fn groups(args: &CheckArgs, has_avx2: bool) -> Vec<Group> {
     asked.flat_map(|path| lengths(path).map(move |len| (path, len))).collect()
 }
 
+/// What programs copy by, each at the lengths that their calls have most.
+pub fn of_programs() -> Vec<Group> {
+    let mut groups = vec![
+        (PathName::Read, 4096),
+        (PathName::Read, LONGEST),
+        (PathName::Write, LONGEST),
+        (PathName::PipeRead, LONGEST),
+        (PathName::Memcpy, 4096),
+        (PathName::Memcpy, LONGEST),
+        (PathName::RepMovsb, LONGEST),
+    ];
+    groups.sort_unstable();
+    groups
+}
+
 /// The lengths at which a path tells something: routines of user space have no call to hide in.
 fn lengths(path: PathName) -> impl Iterator<Item = u64> {
     let lengths: &[u64] = if path.is_user_space() { &[128, 4096, LONGEST] } else { &[LONGEST] };

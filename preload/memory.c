@@ -1,0 +1,72 @@
+/* memcpy and its relatives, where the C library copies with `rep movsb`: above a threshold, below another
+ * (both its own, asked by fsprobe), and not where a later part of the source would be overwritten first. */
+#include "object.h"
+#include <string.h>
+
+NEXT(memmove);
+NEXT_AS(__memcpy_chk, void *(void *, const void *, size_t, size_t));
+NEXT_AS(__memmove_chk, void *(void *, const void *, size_t, size_t));
+NEXT_AS(__mempcpy_chk, void *(void *, const void *, size_t, size_t));
+
+static void counted(enum call call, void *to, const void *from, size_t len)
+{
+    size_t ahead = (uintptr_t)to - (uintptr_t)from;
+    if (is_watched() && len > hot.copies_above && len < hot.copies_below && ahead >= len)
+        count_copy(call, IN_MEMORY, ahead & 4095, to, len, true);
+}
+
+/* Below this nothing can be counted: no threshold is lower. */
+#define SHORT 128
+#define COUNTED(call, to, from, len) \
+    if (__builtin_expect(len > SHORT, 0)) \
+    counted(CALL_##call, to, from, len)
+
+/* Before the constructor has run, when looking a function up may be what copies. */
+static void *plain(void *to, const void *from, size_t len)
+{
+    char *out = to;
+    const char *in = from;
+    if ((uintptr_t)to - (uintptr_t)from >= len)
+        __asm__ volatile("rep movsb" : "+D"(out), "+S"(in), "+c"(len) : : "memory");
+    else
+        while (len--)
+            *(volatile char *)(out + len) = in[len];
+    return to;
+}
+
+/* Programs linked before glibc 2.14 were promised that memcpy moves; on x86-64 it is one routine anyway. */
+static inline void *on(void *to, const void *from, size_t len)
+{
+    return next_memmove ? next_memmove(to, from, len) : plain(to, from, len);
+}
+
+EXPORT void *memcpy(void *restrict to, const void *restrict from, size_t len)
+{
+    COUNTED(memcpy, to, from, len);
+    return on(to, from, len);
+}
+
+EXPORT void *memmove(void *to, const void *from, size_t len)
+{
+    COUNTED(memmove, to, from, len);
+    return on(to, from, len);
+}
+
+EXPORT void *mempcpy(void *restrict to, const void *restrict from, size_t len)
+{
+    COUNTED(mempcpy, to, from, len);
+    return (char *)on(to, from, len) + len;
+}
+ALSO(void *, __mempcpy, mempcpy, void *restrict, const void *restrict, size_t);
+
+#define CHECKED(name, told) \
+    EXPORT void *name(void *, const void *, size_t, size_t); \
+    void *name(void *to, const void *from, size_t len, size_t room) \
+    { \
+        if (len <= room) \
+            COUNTED(told, to, from, len); \
+        return CALL(name)(to, from, len, room); \
+    }
+CHECKED(__memcpy_chk, memcpy)
+CHECKED(__memmove_chk, memmove)
+CHECKED(__mempcpy_chk, mempcpy)

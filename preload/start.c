@@ -1,0 +1,139 @@
+/* How the object begins in a process: it finds its folder, maps the counts, and takes itself out of the
+ * environment, so that the program sees what it would see without it. */
+#include "object.h"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+union hot_page hot_page __attribute__((aligned(4096)));
+char object[4096];
+size_t object_len;
+
+extern struct next __start_nexts[] __attribute__((visibility("hidden")));
+extern struct next __stop_nexts[] __attribute__((visibility("hidden")));
+
+/* What is kept of it where nothing is wiped. */
+static struct state kept;
+
+void resolve(void **slot, const char *name)
+{
+    *slot = dlsym(RTLD_NEXT, name);
+}
+
+/* Gives this process a number of its own. */
+static uint32_t entered(void)
+{
+    uint64_t number = add(&kept.memory->processes, 1);
+    if (number >= PROCESSES)
+        return 0; /* all that find no room */
+    struct process *process = (struct process *)((char *)kept.memory + PROCESSES_AT) + number;
+    process->pid = (uint64_t)BARE(getpid, 0, 0, 0, 0);
+    BARE(prctl, PR_GET_NAME, process->name, 0, 0);
+    return (uint32_t)number;
+}
+
+bool begin_in_child(void)
+{
+    if (!kept.memory)
+        return false;
+    kept.has_forked = true;
+    if (!kept.filtered)
+        kept.process = entered();
+    hot.copies_above = kept.copies_above;
+    hot.copies_below = kept.copies_below;
+    hot.process = kept.process;
+    hot.filtered = kept.filtered;
+    hot.has_forked = true;
+    __atomic_store_n(&shared, kept.memory, __ATOMIC_RELEASE);
+    return true;
+}
+
+void note_filter(void)
+{
+    if (is_watched()) {
+        all_processes[hot.process].filtered = 1;
+        kept.filtered = hot.filtered = true;
+    }
+}
+
+/* Copies a path; the length without its end, 0 where it is too long. */
+static size_t copied(char *to, const char *from, size_t room)
+{
+    size_t len = 0;
+    while (from[len] && len < room) {
+        to[len] = from[len];
+        len++;
+    }
+    if (len == room)
+        return 0;
+    to[len] = 0;
+    return len;
+}
+
+static void *mapped(const char *path)
+{
+    long fd = BARE(openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0)
+        return NULL;
+    long at = bare(SYS_mmap, 0, ALL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    BARE(close, fd, 0, 0, 0);
+    return at < 0 && at > -4096 ? NULL : (void *)at;
+}
+
+/* Removes the object from the end of LD_PRELOAD; the variable too where there was none before. */
+static void undress(char **environment)
+{
+    static const char variable[] = "LD_PRELOAD=";
+    for (char **entry = environment; entry && *entry; entry++) {
+        size_t len = 0, same = 0;
+        while (variable[same] && (*entry)[same] == variable[same])
+            same++;
+        while ((*entry)[len])
+            len++;
+        if (variable[same] || len < same + object_len)
+            continue;
+        char *tail = *entry + len - object_len;
+        size_t equal = 0;
+        while (equal < object_len && tail[equal] == object[equal])
+            equal++;
+        if (equal < object_len)
+            continue;
+        if (tail[-1] == ':')
+            tail[-1] = 0;
+        else if (tail == *entry + same) {
+            for (char **later = entry; *later; later++)
+                later[0] = later[1];
+            entry--;
+        }
+    }
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    for (struct next *next = __start_nexts; next < __stop_nexts; next++)
+        if (!*next->slot)
+            resolve(next->slot, next->name);
+    Dl_info info;
+    if (!dladdr((void *)begin_in_child, &info) || !info.dli_fname)
+        return;
+    object_len = copied(object, info.dli_fname, sizeof object);
+    size_t folder = object_len;
+    while (folder && object[folder - 1] != '/')
+        folder--;
+    char counts[sizeof object + 8];
+    if (!folder || !copied(counts, object, sizeof counts) || !copied(counts + folder, "counts", 8))
+        return;
+    undress(environ);
+    struct header *found = mapped(counts);
+    if (!found || found->magic != MAGIC)
+        return;
+    BARE(madvise, &hot_page, sizeof hot_page, MADV_WIPEONFORK, 0);
+    add(&found->started, 1);
+    kept.memory = found;
+    kept.copies_above = found->memcpy_above;
+    kept.copies_below = found->memcpy_below;
+    kept.process = entered();
+    hot = kept;
+}

@@ -1,0 +1,113 @@
+//! What was watched without names of programs and files: numbers in their place.
+
+use crate::report::{Unseen, Watched};
+use std::collections::BTreeMap;
+
+/// Programs by name, numbered as they are met.
+#[derive(Default)]
+struct Numbers(BTreeMap<String, usize>);
+
+impl Numbers {
+    fn of(&mut self, name: &str) -> String {
+        let next = self.0.len() + 1;
+        format!("program {}", self.0.entry(name.to_owned()).or_insert(next))
+    }
+}
+
+/// The same without names.
+pub fn of(mut watched: Watched) -> Watched {
+    let mut numbers = Numbers::default();
+    for copies in &mut watched.copies {
+        copies.program = numbers.of(&copies.program);
+        copies.file = None;
+    }
+    for inside in watched.samples.iter_mut().flat_map(|samples| &mut samples.inside) {
+        inside.program = numbers.of(&inside.program);
+        if let Some(site) = &mut inside.site {
+            (site.module, site.symbol, site.line) = (None, None, None);
+        }
+    }
+    for Unseen { what, why, .. } in &mut watched.unseen {
+        (*what, *why) = (without_names(what), without_names(why));
+    }
+    watched
+}
+
+/// A text without what stands in brackets, where programs are named, and without paths but the kernel's.
+fn without_names(text: &str) -> String {
+    let mut depth = 0usize;
+    let kept = text.chars().filter(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => {
+                depth = depth.saturating_sub(1);
+                return false;
+            }
+            _ => {}
+        }
+        depth == 0
+    });
+    let kept: String = kept.collect();
+    let words = kept.split_whitespace().map(|word| {
+        let is_kernel = ["/proc", "/sys"].iter().any(|folder| word.starts_with(folder));
+        if word.contains('/') && !is_kernel { "<file>" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ").replace(" ,", ",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Copies, FileKind, Inside, Samples, Site};
+
+    #[test]
+    fn no_name_is_left() {
+        let copies = Copies {
+            pid: 1,
+            program: "secret".into(),
+            call: "read".into(),
+            file: Some("/home/secret".into()),
+            kind: FileKind::PageCache,
+            from_file: Some(true),
+            calls: 1,
+            failed: 0,
+            bytes: 1,
+            ns: None,
+            landings: vec![],
+            buffers: vec![],
+        };
+        let inside = Inside {
+            pid: 1,
+            tid: 1,
+            program: "secret".into(),
+            site: Some(Site {
+                module: Some("/opt/secret".into()),
+                address: 1,
+                symbol: Some("secret".into()),
+                line: Some("secret.c:1".into()),
+            }),
+            kernel: Some("read: filemap_read".into()),
+            distance: 8,
+            dst: 8,
+            samples: 1,
+        };
+        let watched = of(Watched {
+            copies: vec![copies],
+            samples: Some(Samples { inside: vec![inside], ..Samples::default() }),
+            unseen: vec![Unseen {
+                what: "process 7 (secret (or so)), statically linked".into(),
+                why: "cannot open /opt/secret/lib.so as /proc/sys/kernel/x says".into(),
+                remedy: None,
+                bytes: None,
+            }],
+            ..Watched::default()
+        });
+        let text = serde_json::to_string(&watched).unwrap();
+        assert!(!text.contains("secret"), "{text}");
+        assert!(
+            text.contains("process 7, statically linked") && text.contains("/proc/sys/kernel/x"),
+            "{text}"
+        );
+        assert!(text.contains("program 1") && text.contains("filemap_read"), "{text}");
+    }
+}

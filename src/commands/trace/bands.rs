@@ -1,0 +1,158 @@
+//! The bands that a program's copies are compared with: of a report, of a model, or of this machine just now.
+
+use crate::cli::TraceArgs;
+use crate::commands::{Failure, check};
+use crate::report::{
+    Axis, Band, Depth, PathVerdict, Report, Scan, State, TraceBand, TraceBands, TracePath, distance, load,
+    printable,
+};
+use crate::{host, judge};
+use std::path::Path;
+
+/// The bands that the options name.
+///
+/// # Errors
+/// Where a report cannot be loaded or a model is not known. A check of this machine that fails leaves the
+/// bands unknown: the program runs all the same.
+pub fn resolve(args: &TraceArgs) -> Result<TraceBands, Failure> {
+    match (&args.report, &args.simulate) {
+        (Some(file), _) => of_file(file, args.anonymous),
+        (None, Some(model)) => check::quick(Some(model)).map(|report| TraceBands {
+            source: format!("a simulated {}", printable(model, 60)),
+            ..of_report(&report)
+        }),
+        (None, None) => Ok(of_this_machine()),
+    }
+}
+
+fn of_file(file: &Path, anonymous: bool) -> Result<TraceBands, Failure> {
+    let report = judge::again(load(file).map_err(Failure::line)?);
+    let bands = of_report(&report);
+    let name = if anonymous {
+        "a report".into()
+    } else {
+        format!("the report {}", printable(&file.display().to_string(), 200))
+    };
+    let day = report.recorded_at.get(..10).unwrap_or_default();
+    let of = match report.host.simulated.model() {
+        Some(model) => format!(", simulated {}", printable(model, 60)),
+        None if bands.elsewhere => format!(" of {day}, of another CPU than this one"),
+        None => format!(" of {day}"),
+    };
+    Ok(TraceBands { source: format!("{name}{of}"), ..bands })
+}
+
+/// In a thread of its own: a check pins itself to a CPU, and a command must not inherit that.
+fn of_this_machine() -> TraceBands {
+    let checked = std::thread::scope(|scope| scope.spawn(|| check::quick(None)).join());
+    match checked {
+        Ok(Ok(report)) => {
+            TraceBands { source: "a check of this machine, just now".into(), ..of_report(&report) }
+        }
+        Ok(Err(failure)) => unknown(&failure.to_string()),
+        Err(_) => unknown("it broke off"),
+    }
+}
+
+fn unknown(why: &str) -> TraceBands {
+    TraceBands {
+        source: format!("a check of this machine, which failed: {}", printable(why, 200)),
+        simulated: false,
+        elsewhere: false,
+        state: State::Inconclusive,
+        paths: vec![],
+    }
+}
+
+/// The deep bands of a report, by distance.
+fn of_report(report: &Report) -> TraceBands {
+    let verdict = &report.verdict;
+    let mut paths: Vec<&PathVerdict> = Vec::new();
+    for found in &verdict.paths {
+        // allocators measured the same path: the one that shows most of its bands tells
+        match paths.iter_mut().find(|path| (path.path, path.len) == (found.path, found.len)) {
+            Some(path) if width(found) > width(path) => *path = found,
+            Some(_) => {}
+            None => paths.push(found),
+        }
+    }
+    let simulated = report.is_simulated();
+    TraceBands {
+        source: String::new(),
+        simulated,
+        elsewhere: simulated || is_of_another_cpu(report),
+        state: verdict.state,
+        paths: paths.into_iter().map(path).collect(),
+    }
+}
+
+fn path(verdict: &PathVerdict) -> TracePath {
+    TracePath {
+        path: verdict.path,
+        len: verdict.len,
+        baseline_bytes_per_s: Some(verdict.baseline_bytes_per_s).filter(|speed| *speed > 0.0),
+        bands: deep(verdict).collect(),
+    }
+}
+
+fn width(verdict: &PathVerdict) -> u32 {
+    deep(verdict).map(|band| u32::from(band.to.wrapping_sub(band.from) % 4096) + 1).sum()
+}
+
+/// Confirmed deep bands, as far as they are known by distance.
+fn deep(verdict: &PathVerdict) -> impl Iterator<Item = TraceBand> {
+    let is_deep = |band: &&Band| band.confirmed && band.depth == Depth::Deep;
+    verdict.bands.iter().filter(is_deep).filter_map(|band| {
+        let (from, to) = verdict.by_distance(band).or_else(|| at_zero(band))?;
+        let (slowdown, penalty_ns_per_kib) = (band.slowdown, band.penalty_ns_per_kib);
+        Some(TraceBand { from, to, slowdown, penalty_ns_per_kib })
+    })
+}
+
+/// The distances of a band whose axis could not be told, the other side having been at 0x000.
+fn at_zero(band: &Band) -> Option<(u16, u16)> {
+    match (band.axis, band.scan) {
+        (Some(Axis::Dst | Axis::Src), _) => None,
+        (_, Scan::Dst) => Some((band.from, band.to)),
+        (_, Scan::Src) => Some((distance(0, band.to), distance(0, band.from))),
+    }
+}
+
+/// Whether a report was recorded on a CPU that this machine's is not.
+fn is_of_another_cpu(report: &Report) -> bool {
+    let (theirs, ours) = (&report.host.cpu, &host::gather(false).cpu);
+    (&theirs.vendor, &theirs.signature) != (&ours.vendor, &ours.signature)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::sweep::simulated;
+    use crate::report::PathName;
+    use crate::simulate::Model;
+
+    #[test]
+    fn a_check_of_a_model_gives_its_band_for_every_path() {
+        let bands = of_report(&check::quick(Some("zen4")).unwrap());
+        assert!(bands.simulated && bands.elsewhere && bands.state == State::Affected);
+        for path in
+            [PathName::Read, PathName::Write, PathName::PipeRead, PathName::Memcpy, PathName::RepMovsb]
+        {
+            let of: Vec<&TracePath> = bands.paths.iter().filter(|p| p.path == path).collect();
+            assert!(!of.is_empty(), "{path}");
+            for path in of {
+                let spans: Vec<(u16, u16)> = path.bands.iter().map(|band| (band.from, band.to)).collect();
+                assert_eq!(spans, [(0x001, 0x00f)], "{path:?}");
+            }
+        }
+        assert!(!of_report(&check::quick(Some("clean")).unwrap()).any());
+    }
+
+    #[test]
+    fn allocators_of_a_sweep_are_one_path() {
+        let bands = of_report(&simulated(&Model::named("zen4").unwrap(), 1));
+        let of_64k = bands.paths.iter().filter(|path| path.len == 65536).count();
+        assert_eq!(of_64k, 1);
+        assert!(bands.any());
+    }
+}

@@ -1,0 +1,70 @@
+//! Whether a watched program's copies land in deep bands, what that costs it, and whether that is its problem.
+
+mod costs;
+mod counted;
+mod sampled;
+mod sentence;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use crate::report::{State, TraceAnswer, TraceBands, Watched};
+use tally::Tally;
+
+/// A loss below this share of the program's time is no problem of its.
+const NEGLIGIBLE: f64 = 0.01;
+
+/// The normal quantile of one-sided 95 % bounds.
+const Z: f64 = 1.645;
+
+/// What a program's copies come to.
+struct Loss {
+    tally: Tally,
+    /// Nanoseconds lost at least: what a state may rest on.
+    least_ns: f64,
+    /// Nanoseconds lost at most, with what could not be seen.
+    most_ns: f64,
+    /// What stands between the two, and what would show it, as the end of a sentence.
+    doubt: Option<String>,
+}
+
+/// Concludes from what was watched. `who` is what the sentence calls the program: a name in backticks, `the
+/// program`, `this system`.
+pub fn conclude(watched: &Watched, bands: &TraceBands, who: &str) -> TraceAnswer {
+    let of_ns = watched.cpu_ns.unwrap_or(watched.wall_ns);
+    let loss = match &watched.samples {
+        Some(samples) => sampled::loss(samples, bands, watched.cpu_ns),
+        None => counted::loss(&watched.copies, &watched.unseen, bands),
+    };
+    let state = state(&loss, watched, bands, of_ns as f64);
+    let sentence = sentence::Sentence { watched, bands, loss: &loss, of_ns, who }.of(state);
+    let Loss { tally, .. } = loss;
+    TraceAnswer {
+        state,
+        sentence,
+        share_in_band: tally.all.share(),
+        lost_ns: Some(tally.all.lost_ns.round() as u64),
+        lost_is_estimate: watched.samples.is_none() || bands.elsewhere,
+        of_ns,
+        rows: tally.rows(),
+        threads: tally.threads(),
+        distances: tally.distances(),
+        buffers: counted::buffers(&watched.copies),
+    }
+}
+
+fn state(loss: &Loss, watched: &Watched, bands: &TraceBands, of_ns: f64) -> State {
+    let negligible = of_ns * NEGLIGIBLE;
+    if !bands.any() {
+        // without a band nothing can land in one; that there is none has to be certain
+        return if bands.state == State::Clean { State::Clean } else { State::Inconclusive };
+    }
+    let blind = loss.tally.all.weight == 0.0 && watched.samples.is_none() && !watched.unseen.is_empty();
+    match loss {
+        _ if blind => State::Inconclusive,
+        loss if loss.least_ns > 0.0 && loss.least_ns >= negligible => State::Affected,
+        loss if loss.most_ns <= negligible => State::Clean,
+        _ => State::Inconclusive,
+    }
+}

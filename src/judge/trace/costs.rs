@@ -1,0 +1,107 @@
+//! Which measured copy path stands for a call, and which of its bands a distance falls into.
+
+use crate::report::{FileKind, PathName, TraceBand, TraceBands, TracePath};
+
+/// What a distance means on the path that stands for a copy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Place {
+    /// Outside every deep band.
+    Outside,
+    /// Inside this one.
+    Inside(TraceBand),
+    /// The distance is not known; where it lies deepest, a copy loses this band's penalty.
+    Unknown(Option<TraceBand>),
+    /// Nothing is copied by the CPU, or by a driver of its own.
+    NotCopied,
+}
+
+/// The copy paths that stand for a call, the best first: where one was not measured, the next one's routine is
+/// the same.
+fn of_call(call: &str, kind: FileKind, from_file: Option<bool>) -> &'static [PathName] {
+    use PathName::{
+        Memcpy, Mmap, PipeRead, PipeWrite, Pread, Preadv, Pwrite, Read, Readv, SocketRead, SocketWrite, Write,
+    };
+    let reads = from_file.unwrap_or(true);
+    match kind {
+        FileKind::Direct | FileKind::Device => &[],
+        FileKind::Memory => &[Memcpy, Mmap],
+        FileKind::Pipe if reads => &[PipeRead, SocketRead, Read, Pread],
+        FileKind::Pipe => &[PipeWrite, SocketWrite, Write, Pwrite, PipeRead, Read],
+        FileKind::Socket if reads => &[SocketRead, PipeRead, Read, Pread],
+        FileKind::Socket => &[SocketWrite, PipeWrite, Write, Pwrite, PipeRead, Read],
+        FileKind::PageCache | FileKind::Uncached | FileKind::Unknown => match (reads, call) {
+            (true, call) if call.starts_with("preadv") => &[Preadv, Readv, Pread, Read],
+            (true, call) if call.starts_with("pread") => &[Pread, Read, Preadv, Readv],
+            (true, call) if call.starts_with("readv") => &[Readv, Preadv, Read, Pread],
+            (true, _) => &[Read, Pread, Readv, Preadv],
+            (false, call) if call.starts_with("pwrite") => &[Pwrite, Write, Read, Pread],
+            (false, _) => &[Write, Pwrite, Read, Pread],
+        },
+    }
+}
+
+/// The copy paths that stand for a copy which an interrupt met: in user space it was a `rep movs` for certain,
+/// in the kernel the path's words say what for.
+pub fn of_sample(kernel: Option<&str>) -> &'static [PathName] {
+    use PathName::{
+        Memcpy, PipeRead, PipeWrite, Pread, Pwrite, Read, RepMovsb, SocketRead, SocketWrite, Write,
+    };
+    let Some(kernel) = kernel else { return &[RepMovsb, Memcpy, Read, Pread] };
+    let says = |words: &[&str]| words.iter().any(|word| kernel.contains(word));
+    let writes = says(&["write", "send", "from_iter", "from_user"]);
+    match (says(&["pipe"]), says(&["sock", "unix", "skb", "tcp", "udp", "recv", "send"]), writes) {
+        (true, _, false) => &[PipeRead, Read, Pread, RepMovsb],
+        (true, _, true) => &[PipeWrite, Write, Pwrite, Read, RepMovsb],
+        (_, true, false) => &[SocketRead, PipeRead, Read, RepMovsb],
+        (_, true, true) => &[SocketWrite, PipeWrite, Write, Read, RepMovsb],
+        (.., true) => &[Write, Pwrite, Read, RepMovsb],
+        (.., false) => &[Read, Pread, Write, RepMovsb],
+    }
+}
+
+/// The first of the paths that was measured, at the length nearest to this one.
+pub fn measured<'a>(bands: &'a TraceBands, paths: &[PathName], len: f64) -> Option<&'a TracePath> {
+    let far = |path: &TracePath| ((path.len.max(1) as f64) / len.max(1.0)).log2().abs();
+    let nearest = |name: &PathName| {
+        bands.paths.iter().filter(|path| path.path == *name).min_by(|a, b| far(a).total_cmp(&far(b)))
+    };
+    paths.iter().find_map(nearest)
+}
+
+/// The band of a path that holds a distance.
+pub fn band(path: &TracePath, distance: u16) -> Option<TraceBand> {
+    path.bands.iter().find(|band| band.contains(distance)).copied()
+}
+
+/// The band of a path that costs most.
+fn deepest(path: &TracePath) -> Option<TraceBand> {
+    path.bands.iter().copied().max_by(by_penalty)
+}
+
+/// The band of all that costs most.
+pub fn worst(bands: &TraceBands) -> Option<TraceBand> {
+    bands.paths.iter().filter_map(deepest).max_by(by_penalty)
+}
+
+/// What a copy of `len` bytes means that a call made.
+pub fn place(
+    bands: &TraceBands,
+    (call, kind, from_file): (&str, FileKind, Option<bool>),
+    distance: Option<u16>,
+    len: f64,
+) -> Place {
+    if matches!(kind, FileKind::Direct | FileKind::Device) {
+        return Place::NotCopied;
+    }
+    let path = measured(bands, of_call(call, kind, from_file), len);
+    match (path, distance) {
+        (Some(path), Some(distance)) => band(path, distance).map_or(Place::Outside, Place::Inside),
+        (Some(path), None) => Place::Unknown(deepest(path)),
+        // no path that would tell was measured: its bands may be those of any
+        (None, _) => Place::Unknown(worst(bands)),
+    }
+}
+
+fn by_penalty(a: &TraceBand, b: &TraceBand) -> std::cmp::Ordering {
+    a.penalty_ns_per_kib.total_cmp(&b.penalty_ns_per_kib)
+}

@@ -1,0 +1,98 @@
+//! The loss that calls counted one by one come to: bytes in a band times its penalty.
+
+use super::Loss;
+use super::costs::{self, Place};
+use super::tally::{Tally, What, Who};
+use super::words;
+use crate::report::{AtOffset, Copies, FileKind, Landing, TraceBand, TraceBands, Unseen};
+use std::collections::BTreeMap;
+
+/// What the copies lose, and could lose where their distance is unknown.
+pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
+    let mut tally = Tally::new(true);
+    let mut doubts = Doubts::default();
+    for copies in copies {
+        let what = What {
+            program: copies.program.clone(),
+            what: copies.call.clone(),
+            place: copies.file.clone(),
+            kind: Some(copies.kind),
+        };
+        let who: Who = (copies.pid, None, copies.program.clone());
+        tally.called(&what, copies.calls, copies.bytes);
+        for landing in landings(copies) {
+            let bytes = landing.bytes as f64;
+            let len = bytes / landing.copies.max(1) as f64;
+            let call = (copies.call.as_str(), copies.kind, copies.from_file);
+            match costs::place(bands, call, landing.distance, len) {
+                Place::NotCopied => {}
+                Place::Outside => tally.add(&what, &who, landing.distance, bytes, None),
+                Place::Inside(band) => {
+                    let lost_ns = lost(bytes, Some(band));
+                    tally.add(&what, &who, landing.distance, bytes, Some((band, lost_ns)));
+                }
+                Place::Unknown(worst) => {
+                    tally.add(&what, &who, None, bytes, None);
+                    doubts.add(words::kind(copies.kind), SAMPLE, lost(bytes, worst));
+                }
+            }
+        }
+    }
+    let worst = costs::worst(bands);
+    for unseen in unseen {
+        let remedy = unseen.remedy.as_deref().unwrap_or("nothing shows them");
+        doubts.add("calls that were not seen", remedy, lost(unseen.bytes.unwrap_or(0) as f64, worst));
+    }
+    let lost_ns = tally.all.lost_ns;
+    Loss { tally, least_ns: lost_ns, most_ns: lost_ns + doubts.all_ns, doubt: doubts.most() }
+}
+
+/// What bytes lose in a band.
+fn lost(bytes: f64, band: Option<TraceBand>) -> f64 {
+    band.map_or(0.0, |band| bytes / 1024.0 * band.penalty_ns_per_kib.max(0.0))
+}
+
+/// What shows the distances that no call tells.
+const SAMPLE: &str = "--via sample sees their distances";
+
+/// What bytes of unknown distance could lose, by what they are and what would show them.
+#[derive(Default)]
+struct Doubts {
+    all_ns: f64,
+    each_ns: BTreeMap<(String, String), f64>,
+}
+
+impl Doubts {
+    fn add(&mut self, what: &str, remedy: &str, ns: f64) {
+        self.all_ns += ns;
+        *self.each_ns.entry((what.into(), remedy.into())).or_default() += ns;
+    }
+
+    /// The largest, as the end of a sentence.
+    fn most(self) -> Option<String> {
+        let most = self.each_ns.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ns)| *ns > 0.0);
+        most.map(|((what, remedy), _)| format!("most of that in {what} ({remedy})"))
+    }
+}
+
+/// Where a program's calls landed; bytes that no landing tells of landed nobody knows where.
+fn landings(copies: &Copies) -> impl Iterator<Item = Landing> {
+    let told: u64 = copies.landings.iter().map(|landing| landing.bytes).sum();
+    let rest = copies.bytes.saturating_sub(told);
+    let class = (rest / copies.calls.max(1)).max(1).ilog2() as u8;
+    let rest = Landing { distance: None, class, copies: copies.calls, bytes: rest };
+    copies.landings.iter().copied().chain((rest.bytes > 0).then_some(rest))
+}
+
+/// Where buffers lay, over all calls that copied, most bytes first.
+pub fn buffers(copies: &[Copies]) -> Vec<AtOffset> {
+    let mut sums: BTreeMap<u16, AtOffset> = BTreeMap::new();
+    for at in copies.iter().filter(|c| c.kind != FileKind::Direct).flat_map(|c| &c.buffers) {
+        let sum = sums.entry(at.offset).or_insert(AtOffset { offset: at.offset, copies: 0, bytes: 0 });
+        sum.copies += at.copies;
+        sum.bytes += at.bytes;
+    }
+    let mut buffers: Vec<AtOffset> = sums.into_values().collect();
+    buffers.sort_by_key(|at| std::cmp::Reverse(at.bytes));
+    buffers
+}

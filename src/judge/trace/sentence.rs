@@ -1,0 +1,217 @@
+//! The verdict on a program in a sentence or two.
+
+use super::Loss;
+use super::words::{bands, duration, percent, size, span};
+use crate::report::{Copies, FileKind, PAGE, State, TraceBands, Watched, printable};
+
+/// Characters of what the program is called.
+const LONGEST: usize = 80;
+
+/// The alignment that is advised, in bytes.
+const ALIGNED: u16 = 64;
+
+/// What a sentence is made of.
+pub struct Sentence<'a> {
+    pub watched: &'a Watched,
+    pub bands: &'a TraceBands,
+    pub loss: &'a Loss,
+    pub of_ns: u64,
+    pub who: &'a str,
+}
+
+/// Which way most bytes in bands went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Read,
+    Written,
+    Copied,
+}
+
+impl Sentence<'_> {
+    /// The sentence of a state.
+    pub fn of(&self, state: State) -> String {
+        match state {
+            State::Affected => self.affected(),
+            State::Clean => self.clean(),
+            State::Inconclusive => self.inconclusive(),
+        }
+    }
+
+    fn who(&self) -> String {
+        printable(self.who, LONGEST)
+    }
+
+    fn counted(&self) -> bool {
+        self.watched.samples.is_none()
+    }
+
+    fn affected(&self) -> String {
+        let all = &self.loss.tally.all;
+        let share = percent(all.share().unwrap_or_default());
+        let (who, place) = (self.who(), self.place());
+        let (lost, of) = (duration(all.lost_ns), duration(self.of_ns as f64));
+        let about = if self.counted() || self.bands.elsewhere { "about " } else { "" };
+        let landed = match (self.counted(), self.way()) {
+            (true, way) => {
+                let done = match way {
+                    Way::Read => "read",
+                    Way::Written => "wrote",
+                    Way::Copied => "copied",
+                };
+                format!("{share} of the bytes that {who} {done} landed {place}")
+            }
+            (false, _) => {
+                format!("{share} of the time that {who} spent in rep movs was for copies that landed {place}")
+            }
+        };
+        let cost = if self.bands.elsewhere {
+            format!(
+                "on the machine of {}, that would take {about}{lost} on top of the {of} here",
+                self.bands.source
+            )
+        } else {
+            format!("{about}{lost} of {of} lost")
+        };
+        format!("{landed}: {cost}; {}.", self.advice())
+    }
+
+    /// Where the copies landed that cost most.
+    fn place(&self) -> String {
+        match self.loss.tally.most_hit() {
+            Some((from, to)) if (1..=to).contains(&from) && to < 0x100 && from < to => {
+                format!("{from} to {to} bytes past their source's page offset")
+            }
+            Some((from, to)) => format!("at distance {} from their source", span(from, to)),
+            None => "outside every deep band".into(),
+        }
+    }
+
+    /// Copies that tell a direction, by bytes: the one that more than half of them went.
+    fn way(&self) -> Way {
+        let bytes = |from_file: Option<bool>| {
+            let of = self.watched.copies.iter().filter(|copies| copies.from_file == from_file);
+            of.map(|copies| copies.bytes as f64).sum::<f64>()
+        };
+        let (read, written, moved) = (bytes(Some(true)), bytes(Some(false)), bytes(None));
+        match (read + written + moved) / 2.0 {
+            half if read > half => Way::Read,
+            half if written > half => Way::Written,
+            _ => Way::Copied,
+        }
+    }
+
+    /// How to stay clear of the bands.
+    fn advice(&self) -> String {
+        let all = || self.bands.paths.iter().flat_map(|path| &path.bands);
+        let free = |distance: u16| !all().any(|band| band.contains(distance));
+        if !(0..PAGE).step_by(usize::from(ALIGNED)).all(free) {
+            let far = (0..PAGE)
+                .step_by(usize::from(ALIGNED))
+                .filter(|at| free(*at))
+                .max_by_key(|at| room(*at, &free));
+            return match far {
+                Some(at) => format!(
+                    "keep (destination - source) mod 4096 at 0x{at:03x}, say: buffers at the source's page offset plus that"
+                ),
+                None => "no distance that is a multiple of 64 is clear of the bands".into(),
+            };
+        }
+        let buffers = "allocate buffers with 64-byte alignment";
+        match (self.counted(), self.way()) {
+            (true, Way::Read) if self.buffers_are_aligned() => {
+                "its buffers are aligned already, so read at file offsets that are multiples of 64".into()
+            }
+            (true, Way::Read) => format!("{buffers}, and read at file offsets that are multiples of 64"),
+            (true, Way::Written) if self.buffers_are_aligned() => {
+                "its buffers are aligned already, so write at file offsets that are multiples of 64".into()
+            }
+            (true, Way::Written) => format!("{buffers}, and write at file offsets that are multiples of 64"),
+            _ => {
+                format!("{buffers}, and copy from sources (file offsets among them) that are multiples of 64")
+            }
+        }
+    }
+
+    /// Whether nine tenths of the bytes met buffers at multiples of 64.
+    fn buffers_are_aligned(&self) -> bool {
+        let is_file = |copies: &&Copies| copies.kind == FileKind::PageCache;
+        let buffers = || self.watched.copies.iter().filter(is_file).flat_map(|copies| &copies.buffers);
+        let all: f64 = buffers().map(|at| at.bytes as f64).sum();
+        let aligned = buffers().filter(|at| at.offset.is_multiple_of(ALIGNED));
+        all > 0.0 && aligned.map(|at| at.bytes as f64).sum::<f64>() >= 0.9 * all
+    }
+
+    fn clean(&self) -> String {
+        let who = self.who();
+        if !self.bands.any() {
+            let elsewhere = if self.bands.elsewhere {
+                ""
+            } else {
+                "; what the program would lose on a machine that has one, --simulate zen4 tells"
+            };
+            return format!("not your problem: no deep band in {}{elsewhere}.", self.bands.source);
+        }
+        let all = &self.loss.tally.all;
+        let bands = bands(self.bands);
+        if all.inside > 0.0 {
+            let (lost, of) = (duration(all.lost_ns), duration(self.of_ns as f64));
+            let what = if self.counted() { "the bytes" } else { "the time in rep movs" };
+            return format!(
+                "not your problem: {} of {what} of {who} fell into a deep band ({bands}), which costs about {lost} of {of}.",
+                percent(all.share().unwrap_or_default())
+            );
+        }
+        match &self.watched.samples {
+            Some(samples) => format!(
+                "not your problem: of {} samples of {who}, none was in a copy inside a deep band ({bands}).",
+                samples.taken
+            ),
+            None if all.known == 0.0 => {
+                format!(
+                    "not your problem: {who} copied next to nothing that a deep band ({bands}) could slow."
+                )
+            }
+            None => format!(
+                "not your problem: of the {} that {who} copied at distances that are known, none landed in a deep band ({bands}).",
+                size(all.known)
+            ),
+        }
+    }
+
+    fn inconclusive(&self) -> String {
+        let source = &self.bands.source;
+        if !self.bands.any() {
+            return format!(
+                "cannot tell: whether there is a deep band is in doubt in {source}; a report of fsprobe sweep, named with \
+                 --report, would settle it."
+            );
+        }
+        if self.loss.tally.all.weight == 0.0 && self.counted() {
+            let remedy = self.watched.unseen.iter().find_map(|unseen| unseen.remedy.as_deref());
+            let remedy = remedy.map_or(String::new(), |remedy| format!(" (try: {})", printable(remedy, 200)));
+            return format!("cannot tell: nothing that {} copied could be seen{remedy}.", self.who());
+        }
+        let lost = duration(self.loss.tally.all.lost_ns);
+        let most = match self.loss.most_ns {
+            ns if ns.is_finite() => {
+                let of = duration(self.of_ns as f64);
+                format!(
+                    "{} lost {lost} as far as could be seen, and could have lost {} of {of}",
+                    self.who(),
+                    duration(ns)
+                )
+            }
+            _ => format!("{} lost {lost} as far as could be seen", self.who()),
+        };
+        match &self.loss.doubt {
+            Some(doubt) => format!("cannot tell: {most}: {doubt}."),
+            None => format!("cannot tell: {most}."),
+        }
+    }
+}
+
+/// How far it is from a distance to the next band on either side.
+fn room(distance: u16, free: &dyn Fn(u16) -> bool) -> u16 {
+    let clear = |step: u16| free((distance + step) % PAGE) && free((distance + PAGE - step) % PAGE);
+    (0..PAGE / 2).take_while(|step| clear(*step)).count() as u16
+}

@@ -1,0 +1,249 @@
+//! The text of `fsprobe trace`: what copied, where it landed and what that cost, then the verdict; and one
+//! frame of the live view.
+
+mod bands;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use super::number::{counted, offset};
+use super::terminal::Style;
+use super::text::{Paint, paint, paragraph};
+use crate::report::{AtOffset, State, Trace, Unseen, Via, printable};
+use table::{Cell, Table, duration, percent, size};
+
+/// Rows of a table; what is beyond is summed up in one line.
+const ROWS: usize = 12;
+
+/// Rows of the smaller tables.
+const FEW: usize = 6;
+
+/// Things that were not seen, told one by one.
+const UNSEEN: usize = 8;
+
+/// Characters of a text that comes from elsewhere.
+const LONGEST: usize = 400;
+
+/// The whole text: at most 80 columns, complete without colour.
+pub fn text(trace: &Trace, style: Style) -> String {
+    let parts = [
+        heading(trace, style),
+        rows(trace, ROWS, style),
+        threads(trace, style),
+        distances(trace, style),
+        buffers(trace, style),
+        unseen(&trace.watched.unseen, style),
+        verdict(trace, style),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+/// One frame of the live view, of at most `lines` lines: so far.
+pub fn frame(trace: &Trace, lines: usize, style: Style) -> String {
+    let answer = &trace.answer;
+    let copies: u64 = answer.rows.iter().filter_map(|row| row.copy_ns).sum();
+    let head = format!(
+        "{}: {} of CPU time in {}, {} in rep movs, {} of that in a deep band, {} lost so far",
+        name(trace),
+        duration(answer.of_ns),
+        duration(trace.watched.wall_ns),
+        duration(copies),
+        answer.share_in_band.map_or_else(|| "nothing".into(), percent),
+        duration(answer.lost_ns.unwrap_or_default()),
+    );
+    let text = paragraph("", &head, style.width) + &rows(trace, lines.saturating_sub(5).max(1), style);
+    text.lines().take(lines.max(1)).flat_map(|line| [line, "\n"]).collect()
+}
+
+fn name(trace: &Trace) -> String {
+    match (&trace.program, trace.pid) {
+        (Some(program), Some(pid)) => format!("{} (process {pid})", printable(program, 60)),
+        (Some(program), None) => printable(program, 60),
+        (None, Some(pid)) => format!("process {pid}"),
+        (None, None) => "what was watched".into(),
+    }
+}
+
+fn heading(trace: &Trace, style: Style) -> String {
+    let watched = &trace.watched;
+    let mut text = format!("{}: {}", name(trace), duration(watched.wall_ns));
+    if let Some(cpu_ns) = watched.cpu_ns {
+        text += &format!(", {} of CPU time", duration(cpu_ns));
+    }
+    text += &format!(". Watched by {}: {}.", trace.via, printable(&trace.via_reason, LONGEST));
+    if let Some(samples) = &watched.samples {
+        let copies: u64 = samples.inside.iter().map(|inside| inside.samples).sum();
+        text += &format!(
+            " {}, one each {} of CPU time; {copies} met a rep movs.",
+            counted(samples.taken, "sample"),
+            duration(samples.period_ns)
+        );
+        if samples.lost > 0 {
+            text += &format!(" The kernel dropped {} more.", samples.lost);
+        }
+    }
+    paragraph("", &text, style.width) + &bands::told(&trace.bands, style)
+}
+
+fn rows(trace: &Trace, most: usize, style: Style) -> String {
+    let rows = &trace.answer.rows;
+    let several = rows.iter().any(|row| row.program != rows[0].program);
+    let sampled = trace.via == Via::Sample;
+    let mut table = Table::new(&["lost"]);
+    for row in rows {
+        let program = several.then(|| Cell::left(&row.program, 12));
+        let numbers = [
+            Cell::right(row.share_in_band.map_or_else(|| "?".into(), percent), 8),
+            Cell::right(lost(row.lost_ns), 9),
+        ];
+        let cells: Vec<Cell> = if sampled {
+            let place = row.place.as_ref().map(|kernel| format!(" > {kernel}")).unwrap_or_default();
+            let copies = Cell::right(duration(row.copy_ns.unwrap_or_default()), 10);
+            program
+                .into_iter()
+                .chain([Cell::wide(&format!("{}{place}", row.what)), copies])
+                .chain(numbers)
+                .collect()
+        } else {
+            let file = Cell::tail(&table::file(row));
+            let calls = Cell::right(row.calls.unwrap_or_default().to_string(), 9);
+            let bytes = Cell::right(size(row.bytes.unwrap_or_default()), 9);
+            let call = Cell::left(&row.what, 10);
+            program.into_iter().chain([call, file, calls, bytes]).chain(numbers).collect()
+        };
+        table.push(cells, row.lost_ns > 0);
+    }
+    let heads: Vec<&str> = match (several, sampled) {
+        (true, true) => vec!["program", "what copies", "rep movs", "in band", "lost"],
+        (false, true) => vec!["what copies", "rep movs", "in band", "lost"],
+        (true, false) => vec!["program", "call", "file", "calls", "bytes", "in band", "lost"],
+        (false, false) => vec!["call", "file", "calls", "bytes", "in band", "lost"],
+    };
+    table.heads(&heads);
+    table.text(most, style)
+}
+
+/// Who copies, where it is more than one.
+fn threads(trace: &Trace, style: Style) -> String {
+    let threads = &trace.answer.threads;
+    if threads.len() < 2 {
+        return String::new();
+    }
+    let sampled = trace.via == Via::Sample;
+    let mut table = Table::new(&[
+        "program",
+        "process",
+        "thread",
+        if sampled { "rep movs" } else { "bytes" },
+        "in band",
+        "lost",
+    ]);
+    for thread in threads {
+        let copied = thread.copy_ns.map(duration).or(thread.bytes.map(size)).unwrap_or_default();
+        table.push(
+            vec![
+                Cell::wide(&thread.program),
+                Cell::right(thread.pid.to_string(), 9),
+                Cell::right(thread.tid.map_or_else(|| "·".into(), |tid| tid.to_string()), 9),
+                Cell::right(copied, 10),
+                Cell::right(thread.share_in_band.map_or_else(|| "?".into(), percent), 8),
+                Cell::right(lost(thread.lost_ns), 9),
+            ],
+            thread.lost_ns > 0,
+        );
+    }
+    table.text(FEW, style)
+}
+
+fn distances(trace: &Trace, style: Style) -> String {
+    let distances = &trace.answer.distances;
+    if distances.is_empty() {
+        return String::new();
+    }
+    let of = if trace.via == Via::Sample { "of the time in rep movs" } else { "of the bytes" };
+    let mut table = Table::new(&["distance", of, "in band"]);
+    for at in distances {
+        table.push(
+            vec![
+                Cell::left(&at.distance.map_or_else(|| "unknown".into(), offset), 9),
+                Cell::right(percent(at.share), 24),
+                Cell::right(at.distance.map_or_else(|| "?".into(), |_| percent(at.share_in_band)), 8),
+            ],
+            at.share_in_band > 0.0,
+        );
+    }
+    table.text(FEW, style)
+}
+
+fn buffers(trace: &Trace, style: Style) -> String {
+    let buffers = &trace.answer.buffers;
+    let all: u64 = buffers.iter().map(|at| at.bytes).sum();
+    if all == 0 {
+        return String::new();
+    }
+    let mut table = Table::new(&["buffers at", "copies", "bytes", "share", "placed"]);
+    for at in buffers {
+        table.push(
+            vec![
+                Cell::left(&offset(at.offset), 10),
+                Cell::right(at.copies.to_string(), 9),
+                Cell::right(size(at.bytes), 9),
+                Cell::right(percent(at.bytes as f64 / all as f64), 8),
+                Cell::wide(&format!("  {}", placed(at))),
+            ],
+            false,
+        );
+    }
+    table.text(FEW, style)
+}
+
+/// Who places long buffers there, where an offset tells.
+fn placed(at: &AtOffset) -> &'static str {
+    let long = at.bytes / at.copies.max(1) >= 32 << 10;
+    match at.offset {
+        0x000 => "page-aligned: mmap, mimalloc, posix_memalign",
+        0x010 if long => "as glibc's malloc places mapped chunks",
+        0x030 if long => "as CPython's bytes in glibc's mapped chunks",
+        offset if offset % 0x40 == 0 && long => "multiple of 64: jemalloc's large ones",
+        _ => "",
+    }
+}
+
+fn lost(ns: u64) -> String {
+    if ns == 0 { "·".into() } else { duration(ns) }
+}
+
+fn unseen(all: &[Unseen], style: Style) -> String {
+    let mut text: String = all
+        .iter()
+        .take(UNSEEN)
+        .map(|unseen| {
+            let remedy =
+                unseen.remedy.as_ref().map_or(String::new(), |remedy| format!(" To see it: {remedy}."));
+            let said = format!("{}: {}.{remedy}", unseen.what, unseen.why);
+            paragraph("not seen  ", &printable(&said, 2 * LONGEST), style.width)
+        })
+        .collect();
+    if all.len() > UNSEEN {
+        text += &paragraph("not seen  ", &format!("and {} more.", all.len() - UNSEEN), style.width);
+    }
+    text
+}
+
+fn verdict(trace: &Trace, style: Style) -> String {
+    let (word, colour) = match trace.answer.state {
+        State::Affected => ("AFFECTED", Paint::Red),
+        State::Clean => ("CLEAN", Paint::Green),
+        State::Inconclusive => ("INCONCLUSIVE", Paint::Yellow),
+    };
+    let estimate = match (trace.answer.lost_is_estimate, trace.answer.lost_ns) {
+        (true, Some(1..)) => " (An estimate, from what a KiB loses in the band.)",
+        _ => "",
+    };
+    let said = paragraph("", &format!("{word}: {}{estimate}", trace.answer.sentence), style.width);
+    match style.colour {
+        true => said.replacen(word, &paint(word, colour), 1),
+        false => said,
+    }
+}

@@ -1,0 +1,115 @@
+//! Watching through a shared object between the program and its C library: exact counts at next to no cost.
+//!
+//! The object is C (preload/), built by build.rs and held in this binary. It is written to a private folder
+//! together with the memory that it counts in, and named in LD_PRELOAD; in each process it takes itself out
+//! of the environment again and adds itself where another program is started. When the command has ended,
+//! no program is started with it any more, and the folder goes; processes that still run keep what they
+//! have mapped and notice nothing.
+
+mod counts;
+mod files;
+mod place;
+mod program;
+mod unseen;
+
+use super::{Done, Launch, TraceError};
+use crate::report::Watched;
+use crate::sys::child::Preparation;
+use crate::sys::{clock, usage};
+use counts::{Counts, Setting};
+use place::Place;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::time::Duration;
+use unseen::Io;
+
+/// The object; empty where this fsprobe was built without.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+
+/// Why it is empty.
+const MISSING: &str = env!("FSPROBE_NO_PRELOAD");
+
+const VARIABLE: &str = "LD_PRELOAD";
+
+/// How often signals to be passed on are looked for.
+const TURN: Duration = Duration::from_millis(20);
+
+/// The window of lengths where the loader does not tell it: glibc's lowest threshold with AVX2 and no end.
+const USUAL_WINDOW: (u64, u64) = (2048, u64::MAX);
+
+/// Runs a command with the object, and tells what its calls moved.
+///
+/// # Errors
+/// Where the command cannot be started, cannot be watched in this way, or no private folder can be made.
+pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Done, TraceError> {
+    if OBJECT.is_empty() {
+        let way_out = "use --via ptrace or --via sample";
+        return Err(TraceError::Closed(format!(
+            "this fsprobe was built {MISSING}, so it has no object to put into programs ({way_out})"
+        )));
+    }
+    let loader = program::own_loader();
+    program::watchable(launch, &loader).map_err(TraceError::Closed)?;
+    let window = crate::host::rep_movsb_window(&loader, &launch.environment).unwrap_or(USUAL_WINDOW);
+    let setting = Setting { window, loader: program::identity(&loader) };
+    let place = Place::make(OBJECT, &setting)?;
+    let mut launch = launch.clone();
+    launch.environment.push((VARIABLE.into(), preloaded(&launch, place.object())));
+
+    let (began, cpu_before) = (clock::now_ns(), usage::children_cpu_ns());
+    let mut child = launch.start(Preparation::default())?;
+    wait_until_ended(child.id(), on_signal);
+    let wall_ns = clock::now_ns().saturating_sub(began);
+    let io = Io::of(child.id());
+    let status =
+        child.wait().map_err(|error| TraceError::Broken { what: "cannot wait for the command", error })?;
+    let cpu_ns = usage::children_cpu_ns().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+    let broken = |error| TraceError::Broken { what: "cannot read what was counted", error };
+    let counts = Counts::of(&place.close().map_err(broken)?).map_err(broken)?;
+    let unseen = unseen::tell(&counts, io);
+    let copies = counts.copies();
+    Ok(Done { watched: Watched { wall_ns, cpu_ns, copies, samples: None, unseen }, status: Some(status) })
+}
+
+/// LD_PRELOAD as the command would have it, and the object after that.
+fn preloaded(launch: &Launch, object: &OsStr) -> OsString {
+    let given = launch.environment.iter().rev().find(|(name, _)| name == VARIABLE);
+    match given.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(VARIABLE)) {
+        None => object.to_owned(),
+        Some(mut value) => {
+            value.push(":");
+            value.push(object);
+            value
+        }
+    }
+}
+
+/// Returns when the child has ended, which is not waited for: /proc tells of it until it is. Passes signals on.
+fn wait_until_ended(child: u32, on_signal: &dyn Fn() -> Option<i32>) {
+    let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else { return };
+    let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok();
+    while !has_ended(pid) {
+        if let Some(signal) = on_signal().and_then(Signal::from_named_raw) {
+            // It has not been waited for, so the number is its own; where it has ended, nothing happens.
+            let _ = kill_process(pid, signal);
+        }
+        match &descriptor {
+            None => std::thread::sleep(Duration::from_millis(1)),
+            Some(descriptor) => {
+                let turn = Timespec::try_from(TURN).ok();
+                // Interrupted or not, the next turn looks.
+                let _ = poll(&mut [PollFd::new(descriptor, PollFlags::IN)], turn.as_ref());
+            }
+        }
+    }
+}
+
+fn has_ended(pid: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::Pid(pid), options) {
+        Ok(state) => state.is_some(),
+        Err(error) => io::Error::from(error).kind() != io::ErrorKind::Interrupted,
+    }
+}

@@ -1,0 +1,144 @@
+//! The exact way for static programs and raw system calls: a seccomp filter stops every thread at the calls that
+//! copy, and nowhere else of weight, and ptrace(2) tells what they were asked and what came of it.
+//!
+//! The command runs in fsprobe's process group, on its terminal and streams. One thread of fsprobe is the
+//! tracer of everything that comes of the command, and stays so until the last of it has ended, since a
+//! filter without its tracer would fail those calls; the calling thread starts the command and passes signals on.
+//! Should fsprobe be killed, the kernel ends what it watched (PTRACE_O_EXITKILL). Threads are seized, not
+//! attached to, so that a stop of the job stays one.
+
+mod calls;
+mod copying;
+mod processes;
+mod turns;
+mod unseen;
+mod watcher;
+
+use super::{Done, Launch, TraceError};
+use crate::report::Watched;
+use crate::sys::child::{Gate, NO_FILTER, Preparation};
+use crate::sys::seccomp::{self, Filter};
+use crate::sys::signals::Outlived;
+use crate::sys::{clock, ptrace, reason, usage};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+use watcher::{Seen, Watcher};
+
+/// How often it is looked for a signal to pass on.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs a command and counts its copies by system calls, exactly, until the last process that came of it has
+/// ended; the status is the command's. `on_signal` tells of a signal that fsprobe was sent alone, which is
+/// passed on to the command.
+///
+/// # Errors
+/// Where the command cannot be started, or ptrace(2) or seccomp(2) is forbidden here.
+pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Done, TraceError> {
+    seccomp::available().map_err(|error| closed("seccomp(2)", &error))?;
+    let (own, other) = UnixStream::pair().map_err(|error| broken("socketpair(2)", error))?;
+    let gate = Gate { own: own.as_raw_fd(), other: other.as_raw_fd(), filter: filter() };
+    let _outlived = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].map(Outlived::begin);
+    let cpu_before_ns = usage::children_cpu_ns();
+    let (traced, started) = thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        // Where the receiver is gone, so is whoever wanted to know.
+        scope.spawn(move || drop(sender.send(trace(other))));
+        let started = launch.start(Preparation { gate: Some(gate), ..Preparation::default() });
+        drop(own);
+        (traced(&receiver, started.as_ref().ok(), on_signal), started)
+    });
+    let mut done = match (traced, started) {
+        (Err(Failed::Seize(error)), _) => return Err(closed("ptrace(2)", &error)),
+        (Err(Failed::NoFilter), _) => {
+            return Err(closed("seccomp(2)", &io::ErrorKind::PermissionDenied.into()));
+        }
+        (_, Err(refused)) => return Err(refused.into()),
+        (Err(Failed::Broken(error)), _) => return Err(broken("ptrace(2)", error)),
+        (Ok(done), Ok(_)) => done,
+    };
+    done.watched.cpu_ns =
+        usage::children_cpu_ns().zip(cpu_before_ns).map(|(after, before)| after.saturating_sub(before));
+    Ok(done)
+}
+
+/// The filter, made before any fork and kept for good, since the child sets it.
+fn filter() -> &'static Filter {
+    static FILTER: OnceLock<Filter> = OnceLock::new();
+    FILTER.get_or_init(|| Filter::of(&calls::chosen()))
+}
+
+/// Waits for the tracer, passing signals on to the command.
+fn traced(receiver: &Receiver<Traced>, child: Option<&Child>, on_signal: &dyn Fn() -> Option<i32>) -> Traced {
+    // Not by its number, which another process may have once it has ended.
+    let handle: Option<OwnedFd> = child
+        .and_then(|child| Pid::from_raw(child.id().cast_signed()))
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(traced) => return traced,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failed::Broken(io::Error::other("the tracer ended early")));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let (Some(signal), Some(handle)) = (on_signal().and_then(Signal::from_named_raw), &handle)
+                {
+                    // It fails where the command has ended.
+                    let _ = pidfd_send_signal(handle, signal);
+                }
+            }
+        }
+    }
+}
+
+/// What the tracer comes to.
+type Traced = Result<Done, Failed>;
+
+/// Why the tracer saw nothing.
+enum Failed {
+    /// The child cannot be traced.
+    Seize(io::Error),
+    /// The child cannot set the filter.
+    NoFilter,
+    /// Something else.
+    Broken(io::Error),
+}
+
+/// The tracer: takes hold of the child that waits at its gate, opens it, and watches.
+fn trace(mut gate: UnixStream) -> Traced {
+    let mut child = [0; 4];
+    gate.read_exact(&mut child).map_err(Failed::Broken)?;
+    let child = u32::from_ne_bytes(child);
+    ptrace::seize(child).map_err(Failed::Seize)?;
+    let before_ns = clock::now_ns();
+    gate.write_all(&[1]).map_err(Failed::Broken)?;
+    let seen = Watcher::of(child).watch().map_err(Failed::Broken)?;
+    let wall_ns = clock::now_ns().saturating_sub(before_ns);
+    let mut told = [0];
+    if gate.read(&mut told).is_ok_and(|read| read == 1) && told == [NO_FILTER] {
+        return Err(Failed::NoFilter);
+    }
+    let Seen { status, tally, mut notes } = seen;
+    if tally.is_merged() {
+        notes.merged();
+    }
+    let (copies, unseen) = (tally.copies(), notes.unseen());
+    Ok(Done { status, watched: Watched { wall_ns, copies, unseen, ..Watched::default() } })
+}
+
+fn closed(call: &str, error: &io::Error) -> TraceError {
+    TraceError::Closed(format!(
+        "{call} is not possible here ({}); --via preload and --via sample do without",
+        reason(error)
+    ))
+}
+
+fn broken(what: &'static str, error: io::Error) -> TraceError {
+    TraceError::Broken { what, error }
+}

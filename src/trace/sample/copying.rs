@@ -1,0 +1,219 @@
+//! Whether an interrupted instruction is a `rep movs`.
+//!
+//! In user space its bytes tell. So they do in the kernel where /proc/kcore may be read (root). Elsewhere the
+//! registers must **fit**: kernels from 6.4 on have `rep movsb` inlined wherever they copy, so that no symbol tells.
+//! They fit where RCX holds a count that a copy can have left (1 to 2 GiB), and RSI and RDI point the one
+//! into user space and the other into the kernel, or both into the kernel inside a function known to copy
+//! (`memcpy`, `copy_page`). Arguments of ordinary functions seldom look so: a pointer in RCX is no count.
+
+use super::kernel::Kernel;
+use super::records::Registers;
+use super::world::{ModuleId, World};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// The longest instruction there is.
+pub const LONGEST: usize = 15;
+
+/// The most that one system call moves (MAX_RW_COUNT).
+const MOST_BYTES: u64 = 0x7fff_f000;
+
+/// What tells copies, with what has been told already.
+#[derive(Debug)]
+pub struct Copying {
+    user: HashMap<(ModuleId, u64), bool>,
+    kernel: HashMap<u64, bool>,
+    core: Option<KernelMemory>,
+    /// Samples of user space whose instruction could not be read.
+    pub unread: u64,
+}
+
+impl Copying {
+    /// With the kernel's memory where it may be read.
+    pub fn new() -> Copying {
+        Copying { user: HashMap::new(), kernel: HashMap::new(), core: KernelMemory::open(), unread: 0 }
+    }
+
+    /// Whether user space was interrupted in a `rep movs`.
+    pub fn in_user(&mut self, world: &mut World, pid: u32, ip: u64) -> bool {
+        let (module, position) = world.place(pid, ip);
+        if let Some(known) = module.and_then(|module| self.user.get(&(module, position))) {
+            return *known;
+        }
+        let mut bytes = [0; LONGEST];
+        let memory = File::open(format!("/proc/{pid}/mem"));
+        let mut len = memory.and_then(|memory| memory.read_at(&mut bytes, ip)).unwrap_or(0);
+        if len == 0 {
+            // It has ended, or is not ours to read: the file has the same bytes.
+            let module = module.and_then(|module| world.module(module));
+            len = module.map_or(0, |module| module.bytes(position, &mut bytes).len());
+        }
+        self.unread += u64::from(len == 0);
+        let is_copy = is_rep_movs(&bytes[..len]);
+        // Memory without a file (code made at run time) may hold something else the next time.
+        if let (Some(module), true) = (module, len > 0) {
+            self.user.insert((module, position), is_copy);
+        }
+        is_copy
+    }
+
+    /// Whether the kernel was interrupted in a `rep movs`; `names` are read where they are needed for that.
+    pub fn in_kernel(&mut self, names: &mut Option<Kernel>, ip: u64, registers: Registers) -> bool {
+        let Some(core) = &self.core else {
+            return fits(registers, || {
+                let names = names.get_or_insert_with(Kernel::of_this_machine);
+                names.function(ip).is_some_and(is_copier)
+            });
+        };
+        let read = || {
+            let mut bytes = [0; LONGEST];
+            let len = core.read(ip, &mut bytes);
+            is_rep_movs(&bytes[..len])
+        };
+        *self.kernel.entry(ip).or_insert_with(read)
+    }
+}
+
+/// Whether the instruction at the start of these bytes is `rep movs` of any width.
+pub fn is_rep_movs(bytes: &[u8]) -> bool {
+    let mut is_repeated = false;
+    let mut bytes = bytes.iter().take(LONGEST).peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            // With movs both repeat.
+            0xf2 | 0xf3 => is_repeated = true,
+            // Widths and segments.
+            0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 => {}
+            // REX counts only right before the instruction.
+            0x40..=0x4f => return is_repeated && matches!(bytes.next(), Some(0xa4 | 0xa5)),
+            0xa4 | 0xa5 => return is_repeated,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Functions of the kernel that are a `rep movs` between addresses of its own.
+fn is_copier(function: &str) -> bool {
+    const COPIERS: [&str; 6] =
+        ["memcpy", "memmove", "copy_page", "copy_page_regs", "memcpy_erms", "rep_movs_alternative"];
+    COPIERS.contains(&function.trim_start_matches('_'))
+}
+
+/// Whether the kernel's registers are those of a copy.
+fn fits(Registers { cx, si, di }: Registers, in_a_copier: impl FnOnce() -> bool) -> bool {
+    if !(1..=MOST_BYTES).contains(&cx) {
+        return false;
+    }
+    match (half(si), half(di)) {
+        (Some(Half::User), Some(Half::Kernel)) | (Some(Half::Kernel), Some(Half::User)) => true,
+        (Some(Half::Kernel), Some(Half::Kernel)) => in_a_copier(),
+        _ => false,
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Half {
+    User,
+    Kernel,
+}
+
+/// Which half of the address space a pointer leads to, with five levels of page tables at most; none for what is
+/// no pointer (the first 64 KiB are never mapped).
+fn half(address: u64) -> Option<Half> {
+    match address {
+        0x1_0000..=0x00ff_ffff_ffff_ffff => Some(Half::User),
+        0xff00_0000_0000_0000..=0xffff_ffff_ffff_f000 => Some(Half::Kernel),
+        _ => None,
+    }
+}
+
+/// /proc/kcore: the kernel's memory as an ELF file.
+#[derive(Debug)]
+struct KernelMemory {
+    file: File,
+    /// Address, size and position.
+    segments: Vec<(u64, u64, u64)>,
+}
+
+impl KernelMemory {
+    fn open() -> Option<KernelMemory> {
+        use object::elf::{FileHeader64, PT_LOAD};
+        use object::read::elf::{FileHeader, ProgramHeader};
+        let file = File::open("/proc/kcore").ok()?;
+        let mut head = vec![0; 1 << 16];
+        let len = file.read_at(&mut head, 0).ok()?;
+        let head = &head[..len];
+        let header = FileHeader64::<object::Endianness>::parse(head).ok()?;
+        let endian = header.endian().ok()?;
+        let loaded =
+            header.program_headers(endian, head).ok()?.iter().filter(|part| part.p_type(endian) == PT_LOAD);
+        let segments = loaded.map(|part| (part.p_vaddr(endian), part.p_memsz(endian), part.p_offset(endian)));
+        let segments: Vec<_> = segments.collect();
+        let memory = KernelMemory { file, segments };
+        (!memory.segments.is_empty()).then_some(memory)
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let holds =
+            |(start, size, _): &&(u64, u64, u64)| address.checked_sub(*start).is_some_and(|at| at < *size);
+        let Some((start, _, position)) = self.segments.iter().find(holds) else { return 0 };
+        self.file.read_at(into, position.saturating_add(address - start)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn instructions_are_told() {
+        for bytes in
+            [&[0xf3, 0xa4][..], &[0xf3, 0x48, 0xa5], &[0xf3, 0xa5, 0x90], &[0x66, 0xf3, 0xa5], &[0xf2, 0xa4]]
+        {
+            assert!(is_rep_movs(bytes), "{bytes:x?}");
+        }
+        for bytes in [
+            &[][..],
+            &[0xa4],
+            &[0xf3],
+            &[0xf3, 0xaa],             // rep stosb
+            &[0xf3, 0x48, 0xab],       // rep stosq
+            &[0xf3, 0x0f, 0x6f, 0x06], // movdqu
+            &[0xf3, 0x0f, 0x1e, 0xfa], // endbr64
+            &[0xf3, 0x90, 0xa4],       // pause, movsb
+            &[0xf3, 0x48, 0x48, 0xa5], // not what a compiler writes
+        ] {
+            assert!(!is_rep_movs(bytes), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn registers_fit_or_not() {
+        let (user, kernel) = (0x7f00_1234_5678, 0xffff_8880_0000_1000);
+        let fit = |cx, si, di, copier: bool| fits(Registers { cx, si, di }, || copier);
+        assert!(fit(4096, kernel, user, false), "to user space");
+        assert!(fit(1, user, kernel, false), "from user space");
+        assert!(fit(4096, kernel, kernel, true) && !fit(4096, kernel, kernel, false), "memcpy");
+        assert!(!fit(0, kernel, user, false), "done");
+        assert!(!fit(kernel, user, kernel, false), "vfs_read(file, buffer, count, &position)");
+        assert!(!fit(4096, user, user, true), "the kernel copies nothing so");
+        assert!(!fit(4096, 3, kernel, false), "a descriptor");
+        assert!(!fit(4096, kernel, 0x8000_0000_0000_0000, false), "no address");
+    }
+
+    #[test]
+    fn copiers_by_name() {
+        assert!(is_copier("__memcpy") && is_copier("copy_page") && is_copier("rep_movs_alternative"));
+        assert!(!is_copier("memcpy_orig") && !is_copier("vfs_read"));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_of_any_content_are_told(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
+            prop_assert!(!is_rep_movs(&bytes) || bytes.iter().any(|byte| [0xa4, 0xa5].contains(byte)));
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Watching by interrupts that look at the registers: shares of time, at next to no cost.
+//!
+//! Inside a `rep movs` RDI - RSI never changes, so a timer's interrupt that hits one shows the exact distance of
+//! the copy, and the share of such interrupts is the share of time spent copying. Nothing is put into the program:
+//! static ones, other languages' runtimes, all threads and children are seen alike. An ordinary user sees copies
+//! in user space at perf_event_paranoid 2, and those inside the kernel at 1.
+
+mod copying;
+mod kernel;
+mod records;
+mod session;
+mod tally;
+mod world;
+
+use super::{Done, Launch, TraceError};
+use crate::report::{Unseen, Watched};
+use crate::sys::child::Preparation;
+use crate::sys::clock::now_ns;
+use crate::sys::perf::PerfError;
+use crate::sys::perf_sample::{Event, Wanted, Whose};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use session::Session;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, ExitStatus};
+use tally::Tally;
+
+/// Nanoseconds of CPU time between two samples of a thread: 724 a second. Its part beyond a millisecond is
+/// the golden section's, so that samples of work in step with a tick of 1, 4 or 10 ms spread evenly.
+pub const PERIOD_NS: u64 = 1_381_967;
+
+/// The shortest and the longest period: the kernel takes none below 10 µs, and below 100 µs the interrupts
+/// themselves are what is measured.
+const PERIODS_NS: std::ops::RangeInclusive<u64> = 100_000..=1_000_000_000;
+
+/// Nanoseconds between two calls of `live`.
+const LIVE_NS: u64 = 250_000_000;
+
+/// What is watched.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A command, from its first instruction to its end, with all that it starts meanwhile.
+    Command(Launch),
+    /// A process that runs, with what it starts from now on; until it ends.
+    Process(u32),
+    /// Everything that runs.
+    System,
+}
+
+/// How it is watched.
+pub struct SampleOptions<'a> {
+    /// Nanoseconds of CPU time between two samples of a thread; 100 µs to 1 s.
+    pub period_ns: u64,
+    /// A signal that was sent to this process alone and has not been passed on to the command yet.
+    pub on_signal: &'a dyn Fn() -> Option<i32>,
+    /// Whether to leave a process or the system, asked a few times a second. A command is watched to its end.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+/// What can be seen of a target, and why not.
+#[derive(Debug)]
+pub struct Available {
+    /// Copies in user space.
+    pub user: Result<(), PerfError>,
+    /// Copies inside the kernel.
+    pub kernel: Result<(), PerfError>,
+}
+
+/// What could be seen of a target now.
+pub fn available(target: &Target) -> Available {
+    let (whose, cpu) = match target {
+        Target::Command(_) => (Whose::Started, None),
+        Target::Process(pid) => (Whose::Thread(*pid), None),
+        Target::System => (Whose::Everyone, session::online().first().copied()),
+    };
+    let open = |kernel| {
+        let wanted = Wanted { period_ns: PERIOD_NS, kernel, chains: false, wake_at: 1 };
+        Event::open(whose, cpu, &wanted).map(drop)
+    };
+    let kernel = open(true);
+    // Who sees the kernel sees user space.
+    Available { user: if kernel.is_ok() { Ok(()) } else { open(false) }, kernel }
+}
+
+/// Watches a command until it ends, or what runs until it ends or `stop` says so. About four times a second
+/// `live` is told what was seen so far, without lines of source files.
+///
+/// # Errors
+/// [`TraceError::Closed`] where this user may not sample, or there is no such process; [`TraceError::Refused`] where
+/// the command cannot be started.
+pub fn watch(
+    target: &Target,
+    options: &SampleOptions<'_>,
+    live: &mut dyn FnMut(&Watched),
+) -> Result<Done, TraceError> {
+    let available = available(target);
+    available.user.map_err(|error| closed(target, &error))?;
+    let period_ns = options.period_ns.clamp(*PERIODS_NS.start(), *PERIODS_NS.end());
+    let mut watch = Watch {
+        tally: Tally::new(),
+        session: Session::open(target, period_ns, available.kernel.is_ok())
+            .map_err(|error| closed(target, &error))?,
+        period_ns,
+        unseen: available.kernel.err().map(|error| kernel_unseen(&error)).into_iter().collect(),
+        began_ns: now_ns(),
+    };
+    let status = match target {
+        Target::Command(launch) => {
+            // The events are this thread's, and so inherited by what it starts.
+            let child = launch.start(Preparation::default())?;
+            Some(watch.follow(child, options, live)?)
+        }
+        Target::Process(pid) => {
+            watch.session.attach(*pid, &mut watch.tally.world).map_err(|error| closed(target, &error))?;
+            let end = Pid::from_raw(*pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            watch.stay(end.as_ref(), || (options.stop)() || !is_running(*pid), live);
+            None
+        }
+        Target::System => {
+            watch.stay(None, options.stop, live);
+            None
+        }
+    };
+    Ok(Done { watched: watch.end(), status })
+}
+
+struct Watch {
+    session: Session,
+    tally: Tally,
+    period_ns: u64,
+    unseen: Vec<Unseen>,
+    began_ns: u64,
+}
+
+impl Watch {
+    /// Watches a child to its end.
+    fn follow(
+        &mut self,
+        mut child: Child,
+        options: &SampleOptions<'_>,
+        live: &mut dyn FnMut(&Watched),
+    ) -> Result<ExitStatus, TraceError> {
+        let pid = Pid::from_child(&child);
+        let end = pidfd_open(pid, PidfdFlags::empty()).ok();
+        let mut ended = None;
+        let is_over = || {
+            if let Some(signal) = (options.on_signal)().and_then(Signal::from_named_raw) {
+                // Not reaped before the next line, so the number is still its own; it may have ended.
+                let _ = kill_process(pid, signal);
+            }
+            ended = child.try_wait().transpose();
+            ended.is_some()
+        };
+        self.stay(end.as_ref(), is_over, live);
+        let broken = |error| TraceError::Broken { what: "waiting for the command", error };
+        ended.expect("that was waited for").map_err(broken)
+    }
+
+    /// Takes what comes until it is over.
+    fn stay(
+        &mut self,
+        end: Option<&OwnedFd>,
+        mut is_over: impl FnMut() -> bool,
+        live: &mut dyn FnMut(&Watched),
+    ) {
+        let mut told_ns = now_ns();
+        while !is_over() {
+            self.session.wait(end.map(AsFd::as_fd));
+            self.session.drain(&mut self.tally);
+            if now_ns() - told_ns >= LIVE_NS {
+                told_ns = now_ns();
+                live(&self.watched(false));
+            }
+        }
+    }
+
+    /// Stops and tells.
+    fn end(mut self) -> Watched {
+        self.session.drain_all(&mut self.tally);
+        self.watched(true)
+    }
+
+    fn watched(&mut self, is_last: bool) -> Watched {
+        let kernel_seen = self.session.kernel();
+        let wall_ns = now_ns() - self.began_ns;
+        let cpu_ns = self.session.ran_ns(is_last);
+        let samples = self.tally.told(self.period_ns, kernel_seen, is_last);
+        let mut unseen = self.unseen.clone();
+        unseen.extend(self.session.unwatched());
+        unseen.extend(self.tally.unseen());
+        Watched { wall_ns, cpu_ns, copies: Vec::new(), samples: Some(samples), unseen }
+    }
+}
+
+/// Whether there is such a process, and it has not ended.
+fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state comes behind the name, which may hold anything.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !['Z', 'X'].contains(&state))
+}
+
+fn kernel_unseen(error: &PerfError) -> Unseen {
+    Unseen {
+        what: "copies inside the kernel (read, write and their like)".into(),
+        why: error.to_string(),
+        remedy: error.remedy(),
+        bytes: None,
+    }
+}
+
+/// Why nothing is seen, what would allow it, and which ways there are else.
+fn closed(target: &Target, error: &PerfError) -> TraceError {
+    let what = match target {
+        Target::Command(_) => "a command".to_owned(),
+        Target::Process(pid) => format!("process {pid}"),
+        Target::System => "the whole system".to_owned(),
+    };
+    let remedy = error.remedy().map_or(String::new(), |command| format!("; `{command}` allows it"));
+    let else_ways = match target {
+        Target::Command(_) => "; --via preload and --via ptrace watch a command without it",
+        Target::Process(_) if matches!(error, PerfError::Gone) => "",
+        _ => {
+            "; a command of your own (`-- CMD`) may be watched in other ways, --via preload and --via ptrace"
+        }
+    };
+    TraceError::Closed(format!("{what} cannot be sampled: {error}{remedy}{else_ways}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(target: &Target, error: &PerfError) -> String {
+        closed(target, error).to_string()
+    }
+
+    #[test]
+    fn closed_doors_say_what_opens_them_and_which_others_there_are() {
+        let command = Target::Command(Launch { words: vec!["true".into()], environment: vec![] });
+        let text = said(&command, &PerfError::Paranoid { level: 4, needed: 2 });
+        assert!(text.contains("`sudo sysctl kernel.perf_event_paranoid=2`"), "{text}");
+        let text = said(&command, &PerfError::Forbidden);
+        assert!(text.contains("sandbox") && text.contains("--via preload"), "{text}");
+        assert!(!said(&Target::Process(7), &PerfError::Gone).contains("--via"));
+        let unseen = kernel_unseen(&PerfError::Paranoid { level: 2, needed: 1 });
+        assert_eq!(unseen.remedy.as_deref(), Some("sudo sysctl kernel.perf_event_paranoid=1"));
+    }
+
+    #[test]
+    fn running_processes_are_told() {
+        assert!(is_running(std::process::id()));
+        assert!(!is_running(u32::MAX));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_said() {
+        let Err(error) = available(&Target::Process(i32::MAX as u32)).user else {
+            panic!("nothing is there")
+        };
+        assert!(!error.to_string().is_empty());
+    }
+}

@@ -46,7 +46,9 @@ const USUAL_WINDOW: (u64, u64) = (2048, u64::MAX);
 pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Done, TraceError> {
     if OBJECT.is_empty() {
         let way_out = "use --via ptrace or --via sample";
-        return Err(TraceError::Closed(format!("this fsprobe was built {MISSING}, so it has no object to put into programs ({way_out})")));
+        return Err(TraceError::Closed(format!(
+            "this fsprobe was built {MISSING}, so it has no object to put into programs ({way_out})"
+        )));
     }
     let loader = program::own_loader();
     program::watchable(launch, &loader).map_err(TraceError::Closed)?;
@@ -61,7 +63,8 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     wait_until_ended(child.id(), on_signal);
     let wall_ns = clock::now_ns().saturating_sub(began);
     let io = Io::of(child.id());
-    let status = child.wait().map_err(|error| TraceError::Broken { what: "cannot wait for the command", error })?;
+    let status =
+        child.wait().map_err(|error| TraceError::Broken { what: "cannot wait for the command", error })?;
     let cpu_ns = usage::children_cpu_ns().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
     let broken = |error| TraceError::Broken { what: "cannot read what was counted", error };
     let counts = Counts::of(&place.close().map_err(broken)?).map_err(broken)?;

@@ -51,7 +51,11 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
         (Head::NameBytes, NAME_BYTES, "the names of some files"),
     ] {
         if counts.head(word) > room as u64 {
-            all.push(unseen(what.into(), "there was no room for so many in the memory shared with the program", Some(REMEDY)));
+            all.push(unseen(
+                what.into(),
+                "there was no room for so many in the memory shared with the program",
+                Some(REMEDY),
+            ));
         }
     }
     let unready = counts.head(Head::Begun).saturating_sub(counts.head(Head::Started));
@@ -93,7 +97,11 @@ fn strangers(told: &[Stranger], started: u64) -> Vec<Unseen> {
         .collect();
     let untold = started.saturating_sub(told.len() as u64);
     if untold > 0 {
-        all.push(unseen(format!("{untold} further programs without the object"), "only the first are listed", Some(REMEDY)));
+        all.push(unseen(
+            format!("{untold} further programs without the object"),
+            "only the first are listed",
+            Some(REMEDY),
+        ));
     }
     all
 }
@@ -102,7 +110,9 @@ fn strangers(told: &[Stranger], started: u64) -> Vec<Unseen> {
 fn because(why: u64) -> &'static str {
     match why {
         1 => "it is statically linked, so nothing can be put between it and its C library",
-        2 => "it runs with rights that its caller has not, and the loader then ignores what it is asked to load",
+        2 => {
+            "it runs with rights that its caller has not, and the loader then ignores what it is asked to load"
+        }
         3 => "it uses another C library",
         4 => "it is not a program for 64-bit x86",
         5 => "the process that started it could not read the object, after a change of user or root folder",
@@ -125,7 +135,8 @@ fn filtered(processes: &[Process]) -> Vec<Unseen> {
 
 /// Processes that the command left running.
 fn running(processes: &[Process], is_running: &dyn Fn(u32) -> bool) -> Option<Unseen> {
-    let left: BTreeSet<u32> = processes.iter().map(|process| process.pid).filter(|&pid| pid > 0 && is_running(pid)).collect();
+    let left: BTreeSet<u32> =
+        processes.iter().map(|process| process.pid).filter(|&pid| pid > 0 && is_running(pid)).collect();
     let list: Vec<String> = left.iter().take(5).map(ToString::to_string).collect();
     let more = if left.len() > list.len() { ", …" } else { "" };
     (!left.is_empty()).then(|| {
@@ -165,7 +176,10 @@ fn missing_bytes(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
             )
         })
     };
-    [miss(io.read, read, "read", "getc"), miss(io.written, written, "wrote", "printf")].into_iter().flatten().collect()
+    [miss(io.read, read, "read", "getc"), miss(io.written, written, "wrote", "printf")]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]

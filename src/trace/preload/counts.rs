@@ -5,7 +5,7 @@ use crate::report::{AtOffset, Copies, FileKind, Landing, PAGE};
 use std::collections::BTreeMap;
 use std::io;
 
-pub const MAGIC: u64 = 0x316f_6c65_7072_7366;
+pub const MAGIC: u64 = 0x316f_6c65_7270_7366;
 pub const PROCESSES: usize = 16_384;
 const FILES: usize = 8192;
 const STRANGERS: usize = 256;

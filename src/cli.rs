@@ -1,9 +1,11 @@
 //! Every verb and flag, declared once: parsing, help, man page and completions come from here.
 
 mod cat;
+mod exposure;
 mod pipe;
 
 pub use cat::CatArgs;
+pub use exposure::{BandChoice, ExposureArgs, ExposureFormat};
 pub use pipe::{PipeArgs, PipeEndArgs};
 
 use crate::report::{Allocator, PathName, UnknownWord};
@@ -40,6 +42,8 @@ pub enum Verb {
     Cpu(CpuArgs),
     /// Report: did it change between two reports, and what may be credited?
     Compare(CompareArgs),
+    /// My program: where each allocator puts buffers of each size, and whether that is in a slow band
+    Exposure(Box<ExposureArgs>),
     /// Experiment: programs that read one file, and why one is slower than another
     Readers(ReadersArgs),
     /// Report: a saved report for a terminal, a ticket, a forge, a spreadsheet or monitoring

@@ -8,6 +8,7 @@ pub mod check;
 pub mod compare;
 pub mod cpu;
 mod destination;
+pub mod exposure;
 mod folder;
 pub mod pipe;
 pub mod readers;
@@ -94,6 +95,7 @@ pub fn run(verb: Verb) -> Result<Outcome, Failure> {
         Verb::Check(args) => check::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
+        Verb::Exposure(args) => exposure::run(&args),
         Verb::Pipe(args) => pipe::run(&args),
         Verb::PipeEnd(args) => pipe::end(&args),
         Verb::Readers(args) => readers::run(&args),

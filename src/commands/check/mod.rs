@@ -8,7 +8,7 @@ mod remedies;
 use super::destination::Destination;
 use super::sweep::{fresh_report, note, seed_from_clock, stopped_by};
 use super::{Failure, Outcome};
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, PathChoice};
 use crate::judge::{self, Profile};
 use crate::path::CopyPath;
 use crate::render::check::text;
@@ -17,7 +17,7 @@ use crate::report::{
     Verdict, to_json,
 };
 use crate::simulate::Model;
-use crate::sweep::{Stop, Watcher, disturbance, evidence};
+use crate::sweep::{Stop, Unwatched, Watcher, disturbance, evidence};
 use crate::sys::signals::{self, Caught};
 use machine::Ready;
 use plan::Group;
@@ -58,19 +58,32 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
 
 /// A check of a model with the defaults of the command line, for tests and error rates.
 pub fn simulated(model: &Model, seed: u64) -> Result<Report, Failure> {
-    let args = CheckArgs {
+    let args = CheckArgs { seed: Some(seed), simulate: Some(model.name.clone()), ..quiet() };
+    measured(&args, &mut Unwatched).map(|(report, _)| report)
+}
+
+/// A check of read(2) alone, on this machine or a model, for other verbs. Pins the calling thread to a CPU.
+pub(super) fn of_reads(model: Option<&str>) -> Result<Report, Failure> {
+    let paths = vec![PathChoice::One(PathName::Read)];
+    // a model is the same every time
+    let args = CheckArgs { paths, simulate: model.map(str::to_owned), seed: model.map(|_| 1), ..quiet() };
+    measured(&args, &mut Unwatched).map(|(report, _)| report)
+}
+
+/// The defaults of the command line.
+fn quiet() -> CheckArgs {
+    CheckArgs {
         paths: vec![],
         remedies: false,
         cpu: None,
-        seed: Some(seed),
+        seed: None,
         affected_at: Options::AFFECTED_AT,
-        simulate: Some(model.name.clone()),
+        simulate: None,
         json: false,
         output: None,
         force: false,
         quiet: true,
-    };
-    measured(&args, &mut crate::sweep::Unwatched).map(|(report, _)| report)
+    }
 }
 
 /// Measures and judges.

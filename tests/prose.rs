@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 11] = [
     "README.md",
     "CHANGELOG.md",
     "docs/bias.md",
     "docs/compare.md",
     "docs/experiments.md",
+    "docs/exposure.md",
     "docs/methodology.md",
     "docs/report-format.md",
     "docs/signatures.md",
@@ -55,7 +56,7 @@ fn options_in_the_readme_exist() {
         let output = Command::new(env!("CARGO_BIN_EXE_fsprobe")).args([verb, "--help"]).output();
         String::from_utf8(output.expect("fsprobe runs").stdout).expect("UTF-8")
     };
-    let verbs = ["sweep", "cpu", "check", "compare", "report", "cat", "pipe", "readers"];
+    let verbs = ["sweep", "cpu", "check", "compare", "report", "cat", "pipe", "readers", "exposure"];
     let known = options(&verbs.map(help).concat());
     assert!(known.len() > 15, "{known:?}");
     // options of other programs that the README shows

@@ -20,15 +20,13 @@ pub enum ExposureFormat {
 
 /// Options of `fsprobe exposure`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 done, 2 a usage or run-time error, 130 interrupted.\n\n\
+#[command(after_help = "Exit codes: 0 done, 2 a usage or run-time error, 130 interrupted.\n\n\
         Examples:\n  \
         fsprobe exposure                             where each allocator puts buffers of each size\n  \
         fsprobe exposure --simulate zen4             the same, and what it would cost on a Zen 4\n  \
         fsprobe exposure --len 1M --allocators jemalloc,glibc --processes 16\n  \
         fsprobe exposure --preload /usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4\n  \
-        fsprobe exposure --format html --output exposure.html"
-)]
+        fsprobe exposure --format html --output exposure.html")]
 pub struct ExposureArgs {
     /// Lengths of the buffers, up to 1G [default: powers of two from 4K to 64M, and 5000, 20000, 100000,
     /// 1000000, 10000000 and 50000000]

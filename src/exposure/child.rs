@@ -1,6 +1,6 @@
 //! The allocations themselves, in a child process: page offsets, answered on stdout.
 
-use super::{Answer, Group, Order};
+use super::{Answer, Group, Order, Wanted};
 use crate::allocator::present;
 use crate::report::{Allocator, HeapState, Way, offset_of};
 use crate::sys::block::Block;
@@ -38,7 +38,8 @@ fn answer(order: &Order) -> Result<Answer, String> {
 /// Whether one preloaded object has put its own in the place of every function that a way takes.
 fn replaces_malloc(way: Way) -> Result<(), String> {
     let replaced = heap::replaced();
-    let by = |wanted: &str| replaced.iter().find(|(name, _)| *name == wanted).and_then(|(_, by)| by.as_deref());
+    let by =
+        |wanted: &str| replaced.iter().find(|(name, _)| *name == wanted).and_then(|(_, by)| by.as_deref());
     let malloc = by("malloc").ok_or("it does not replace malloc")?;
     let taken: &[&str] = match way {
         Way::Malloc => &[],
@@ -114,22 +115,22 @@ fn placed(order: &Order, allocate: impl Fn(usize) -> io::Result<Buffer>) -> Answ
     answer.refused.reserve(2 * order.lens.len());
     answer.groups.reserve(2 * order.lens.len());
     for state in [HeapState::First, HeapState::AfterFrees] {
-        let group = |(len, count): &(u64, usize)| Group { len: *len, state, offsets: Vec::with_capacity(*count) };
+        let group = |wanted: &Wanted| {
+            let offsets = Vec::with_capacity(wanted.count(state));
+            Group { len: wanted.len, state, offsets }
+        };
         answer.groups.extend(order.lens.iter().map(group));
     }
-    let mut held = Vec::with_capacity(order.lens.iter().map(|(_, count)| count).sum());
-    let (first, after) = answer.groups.split_at_mut(order.lens.len());
-    for (group, (_, count)) in first.iter_mut().zip(&order.lens) {
-        if let Err(error) = fill(group, *count, &mut held, &allocate) {
+    let mut held =
+        Vec::with_capacity(order.lens.iter().map(|wanted| wanted.first.max(wanted.after_frees)).sum());
+    for (index, group) in answer.groups.iter_mut().enumerate() {
+        if group.state == HeapState::AfterFrees {
+            held.clear();
+        }
+        let count = order.lens[index % order.lens.len()].count(group.state);
+        if let Err(error) = fill(group, count, &mut held, &allocate) {
             answer.refused.push((group.len, crate::sys::reason(&error)));
         }
-    }
-    held.clear();
-    for (group, (_, count)) in after.iter_mut().zip(&order.lens) {
-        if let Err(error) = fill(group, *count, &mut held, &allocate) {
-            answer.refused.push((group.len, crate::sys::reason(&error)));
-        }
-        held.clear();
     }
     answer
 }
@@ -154,7 +155,12 @@ mod tests {
     use super::*;
 
     fn order(allocator: Allocator, way: Way) -> Order {
-        Order { allocator: Some(allocator), way, lens: vec![(100, 3), (5000, 8), (1 << 20, 4), (3 << 20, 2)] }
+        let lens = [(100, 3, 3), (5000, 8, 2), (1 << 20, 4, 4), (3 << 20, 2, 0)];
+        Order { allocator: Some(allocator), way, lens: lens.map(wanted).to_vec() }
+    }
+
+    fn wanted((len, first, after_frees): (u64, usize, usize)) -> Wanted {
+        Wanted { len, first, after_frees }
     }
 
     #[test]
@@ -168,11 +174,16 @@ mod tests {
                 assert!(refused.is_empty(), "{refused:?}");
                 assert_eq!(groups.len(), 2 * order.lens.len());
                 for (index, group) in groups.iter().enumerate() {
-                    let (len, count) = order.lens[index % order.lens.len()];
-                    let state = if index < order.lens.len() { HeapState::First } else { HeapState::AfterFrees };
-                    assert_eq!((group.len, group.state, group.offsets.len()), (len, state, count));
+                    let wanted = order.lens[index % order.lens.len()];
+                    let state =
+                        if index < order.lens.len() { HeapState::First } else { HeapState::AfterFrees };
+                    let expected = (wanted.len, state, wanted.count(state));
+                    assert_eq!((group.len, group.state, group.offsets.len()), expected);
                     let alignment = way.alignment().filter(|_| allocator != Allocator::Pages).unwrap_or(1);
-                    assert!(group.offsets.iter().all(|o| *o < 4096 && o.is_multiple_of(alignment)), "{group:x?}");
+                    assert!(
+                        group.offsets.iter().all(|o| *o < 4096 && o.is_multiple_of(alignment)),
+                        "{group:x?}"
+                    );
                     assert!(allocator != Allocator::Pages || group.offsets.iter().all(|o| *o == 0));
                 }
             }
@@ -195,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_told_and_the_rest_measured() {
-        let lens = vec![(1000, 4), (1 << 60, 4)];
+        let lens = [(1000, 4, 4), (1 << 60, 4, 4)].map(wanted).to_vec();
         let order = Order { allocator: Some(Allocator::Jemalloc), way: Way::Malloc, lens };
         let Answer { groups, refused } = answer(&order).unwrap();
         assert_eq!((groups[0].offsets.len(), groups[1].offsets.len(), refused.len()), (4, 0, 2));
@@ -204,7 +215,7 @@ mod tests {
 
     #[test]
     fn without_a_library_nothing_is_replaced() {
-        let order = Order { allocator: None, way: Way::Malloc, lens: vec![(1000, 4)] };
+        let order = Order { allocator: None, way: Way::Malloc, lens: vec![wanted((1000, 4, 4))] };
         assert_eq!(answer(&order), Err("it does not replace malloc".into()));
         assert!(obey("nonsense").starts_with("{\"Err\":"));
     }

@@ -33,7 +33,8 @@ impl Library {
     /// # Errors
     /// Where it is missing, is no shared object for this machine, or has a name that LD_PRELOAD cannot hold.
     pub fn at(path: &Path) -> Result<Library, LibraryError> {
-        let refused = |reason: String| LibraryError { name: printable(&path.display().to_string(), LONGEST), reason };
+        let refused =
+            |reason: String| LibraryError { name: printable(&path.display().to_string(), LONGEST), reason };
         let system = |error: std::io::Error| refused(crate::sys::reason(&error));
         if !cfg!(target_env = "gnu") || cfg!(target_feature = "crt-static") {
             return Err(refused("this build of fsprobe is static, and the loader has no part in it".into()));
@@ -47,10 +48,13 @@ impl Library {
         fits(&head).map_err(|reason| refused(reason.into()))?;
         let name = path.file_name().map(|name| printable(&name.to_string_lossy(), LONGEST));
         // the user's own name for it serves, unless the loader would not find it by that
-        let loadable = [std::path::absolute(path).map_err(system)?, absolute].into_iter().find(|p| is_one_word(p));
+        let loadable =
+            [std::path::absolute(path).map_err(system)?, absolute].into_iter().find(|p| is_one_word(p));
         match loadable {
             Some(path) => Ok(Library { path, name: name.unwrap_or_default() }),
-            None => Err(refused("LD_PRELOAD takes no name with a space or colon (make a link to it elsewhere)".into())),
+            None => Err(refused(
+                "LD_PRELOAD takes no name with a space or colon (make a link to it elsewhere)".into(),
+            )),
         }
     }
 }
@@ -104,7 +108,10 @@ mod tests {
             assert!(refused(Path::new("/lib")).contains("static"));
             return;
         }
-        assert_eq!(refused(Path::new("/no/such.so")), "cannot preload /no/such.so: No such file or directory");
+        assert_eq!(
+            refused(Path::new("/no/such.so")),
+            "cannot preload /no/such.so: No such file or directory"
+        );
         assert!(refused(Path::new("/")).contains("not a regular file"));
         let folder = tempfile::tempdir().unwrap();
         let named = folder.path().join("a b.so");

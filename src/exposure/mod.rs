@@ -14,7 +14,7 @@ mod session;
 
 pub use library::{Library, LibraryError};
 pub use plan::{LONGEST, Plan, Room};
-pub use session::{Measured, SessionError, Session, Source};
+pub use session::{Measured, Session, SessionError, Source};
 
 use crate::report::{Allocator, HeapState, Way};
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,29 @@ pub struct Order {
     pub allocator: Option<Allocator>,
     /// In which way.
     pub way: Way,
-    /// Lengths in rising order, each with the number of buffers that are held at once.
-    pub lens: Vec<(u64, usize)>,
+    /// Lengths in rising order.
+    pub lens: Vec<Wanted>,
+}
+
+/// How many buffers of a length are to be held at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Bytes.
+    pub len: u64,
+    /// Buffers while nothing was freed yet.
+    pub first: usize,
+    /// Buffers after all of those were freed.
+    pub after_frees: usize,
+}
+
+impl Wanted {
+    /// The number of a state.
+    pub fn count(&self, state: HeapState) -> usize {
+        match state {
+            HeapState::First => self.first,
+            HeapState::AfterFrees => self.after_frees,
+        }
+    }
 }
 
 /// What it found.

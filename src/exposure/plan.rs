@@ -1,6 +1,7 @@
 //! How many buffers of each length are held at once: enough to judge by, within what the machine has.
 
-use crate::report::{Fact, Way, buffer_length};
+use super::Wanted;
+use crate::report::{Fact, HeapState, Way, buffer_length};
 use crate::sys::memory;
 use std::fs;
 use std::path::Path;
@@ -44,13 +45,14 @@ const SOME: usize = 32;
 const FEW: usize = 16;
 
 /// Bytes of one length that may be touched in one process by ways that write: `calloc`, and growth by copying.
-const TOUCHED: u64 = 4 << 20;
+const TOUCHED: u64 = 2 << 20;
 
 /// The longest buffer that is grown by copying.
 const GROWN: u64 = 64 << 20;
 
-/// From here on, growth takes so long that it is looked at in one process only.
-const SLOW: u64 = 16 << 20;
+/// Above this, ways that write take so long that they are looked at in one process only, growth while nothing was
+/// freed.
+const SLOW: u64 = 8 << 20;
 
 /// Bytes of addresses that buffers of one length take at most, and those of all lengths together.
 const HELD: u64 = 2 << 30;
@@ -134,7 +136,11 @@ impl Plan {
             ));
         }
         if let Some(first) = self.lens.iter().find(|len| **len > self.grown) {
-            let why = if self.grown < GROWN { "so much memory is not left" } else { "it would take too much memory" };
+            let why = if self.grown < GROWN {
+                "so much memory is not left"
+            } else {
+                "it would take too much memory"
+            };
             self.notes.push(format!("growth is not looked at from {} on: {why}", buffer_length(*first)));
         }
     }
@@ -155,26 +161,34 @@ impl Plan {
 
     /// Bytes of addresses that one process takes at most.
     fn addresses(&self) -> u64 {
-        self.lens.iter().map(|len| len.saturating_mul(self.count(Way::Malloc, *len, 0) as u64)).sum()
+        self.lens
+            .iter()
+            .map(|len| len.saturating_mul(self.count(Way::Malloc, HeapState::First, *len, 0) as u64))
+            .sum()
     }
 
     /// How many buffers of a length one process holds; 0 where it holds none.
-    fn count(&self, way: Way, len: u64, process: u32) -> usize {
+    fn count(&self, way: Way, state: HeapState, len: u64, process: u32) -> usize {
         let fit = |bytes: u64| usize::try_from(bytes / len.max(1)).unwrap_or(usize::MAX).max(1);
         let most = self.many.min(fit(self.held));
+        let is_slow = len > SLOW;
         match way {
             Way::Malloc => most,
             Way::Memalign64 | Way::Memalign4096 => most.min(SOME),
-            Way::Calloc => most.min(SOME).min(fit(TOUCHED)),
-            Way::Realloc | Way::Vec if len > self.grown || (len > SLOW && process > 0) => 0,
-            Way::Realloc | Way::Vec => most.min(SOME).min(fit(TOUCHED)),
+            _ if is_slow && process > 0 => 0,
+            Way::Realloc | Way::Vec if len > self.grown || (is_slow && state == HeapState::AfterFrees) => 0,
+            Way::Calloc | Way::Realloc | Way::Vec => most.min(SOME).min(fit(TOUCHED)),
         }
     }
 
-    /// The lengths for a process, each with its number of buffers.
-    pub fn lens(&self, way: Way, process: u32) -> Vec<(u64, usize)> {
-        let counted = self.lens.iter().map(|len| (*len, self.count(way, *len, process)));
-        counted.filter(|(_, count)| *count > 0).collect()
+    /// The lengths for a process.
+    pub fn lens(&self, way: Way, process: u32) -> Vec<Wanted> {
+        let wanted = self.lens.iter().map(|&len| Wanted {
+            len,
+            first: self.count(way, HeapState::First, len, process),
+            after_frees: self.count(way, HeapState::AfterFrees, len, process),
+        });
+        wanted.filter(|wanted| wanted.first > 0).collect()
     }
 }
 
@@ -190,18 +204,29 @@ mod tests {
         assert_eq!((plan.notes.len(), plan.at_once), (0, 2));
         assert!(USUAL.is_sorted() && plan.addresses() <= HELD_IN_ALL);
         let malloc = plan.lens(Way::Malloc, 0);
-        assert!(malloc.len() == USUAL.len() && malloc[0] == (4096, MANY), "{malloc:?}");
-        assert!(malloc.iter().all(|(len, count)| len * *count as u64 <= HELD && *count >= 32));
-        assert_eq!(plan.lens(Way::Vec, 1).last(), Some(&(16 << 20, 1)));
-        assert_eq!(plan.lens(Way::Vec, 0).last(), Some(&(64 << 20, 1)));
+        assert!(
+            malloc.len() == USUAL.len() && malloc[0] == Wanted { len: 4096, first: MANY, after_frees: MANY }
+        );
+        assert!(
+            malloc
+                .iter()
+                .all(|w| w.len * w.first as u64 <= HELD && w.first >= 32 && w.after_frees == w.first)
+        );
+        let last = |process| plan.lens(Way::Vec, process).last().copied();
+        assert_eq!(last(1), Some(Wanted { len: 8 << 20, first: 1, after_frees: 1 }));
+        assert_eq!(last(0), Some(Wanted { len: 64 << 20, first: 1, after_frees: 0 }));
     }
 
     #[test]
     fn short_memory_and_addresses_take_less_and_say_so() {
         let plan = Plan::of(&USUAL, Room { memory: Some(100 << 20), addresses: None });
-        assert_eq!((plan.at_once, plan.lens(Way::Malloc, 0)[0].1), (1, FEW));
-        assert!(plan.lens(Way::Realloc, 0).iter().all(|(len, _)| *len <= 100 << 17));
-        assert!(plan.notes[0].contains("100 MiB") && plan.notes[1].contains("from 16 MiB on"), "{:?}", plan.notes);
+        assert_eq!((plan.at_once, plan.lens(Way::Malloc, 0)[0].first), (1, FEW));
+        assert!(plan.lens(Way::Realloc, 0).iter().all(|wanted| wanted.len <= 100 << 17));
+        assert!(
+            plan.notes[0].contains("100 MiB") && plan.notes[1].contains("from 16 MiB on"),
+            "{:?}",
+            plan.notes
+        );
         for addresses in [0, 1 << 20, 1 << 30] {
             let plan = Plan::of(&USUAL, Room { memory: None, addresses: Some(addresses) });
             let least: u64 = USUAL.iter().sum();
@@ -214,7 +239,7 @@ mod tests {
     fn many_long_lengths_share_the_addresses() {
         let long: Vec<u64> = (0..64).map(|i| LONGEST - i).collect();
         let plan = Plan::of(&long, AMPLE);
-        assert!(plan.lens(Way::Malloc, 3).iter().all(|(_, count)| *count == 1));
+        assert!(plan.lens(Way::Malloc, 3).iter().all(|wanted| wanted.first == 1));
         assert!(plan.lens(Way::Vec, 0).is_empty() && plan.notes[0].contains("growth"), "{:?}", plan.notes);
     }
 

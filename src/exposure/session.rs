@@ -97,7 +97,8 @@ impl Session<'_> {
     /// Where a preloaded library gives no answer to malloc.
     pub fn measure(&self, stop: &(dyn Fn() -> bool + Sync)) -> Result<Measured, SessionError> {
         let jobs = self.jobs();
-        let answers: Vec<Mutex<Option<Result<Answer, String>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+        let answers: Vec<Mutex<Option<Result<Answer, String>>>> =
+            jobs.iter().map(|_| Mutex::new(None)).collect();
         let (next, over, running) = (AtomicUsize::new(0), AtomicBool::new(false), Running::default());
         std::thread::scope(|scope| {
             scope.spawn(|| end_overdue(&running, stop, &over));
@@ -118,7 +119,8 @@ impl Session<'_> {
             }
             over.store(true, Ordering::SeqCst);
         });
-        let answered = jobs.iter().zip(&answers).filter_map(|(job, answer)| Some((job, lock(answer).take()?)));
+        let answered =
+            jobs.iter().zip(&answers).filter_map(|(job, answer)| Some((job, lock(answer).take()?)));
         // what a signal ended is not a failure of the allocator's
         filed(answered.filter(|(_, answer)| answer.is_ok() || !stop()))
     }
@@ -126,9 +128,14 @@ impl Session<'_> {
     fn jobs(&self) -> Vec<Job<'_>> {
         let of = |source| {
             let ways = |source: &Source| source.ways().iter().copied();
-            ways(source).flat_map(move |way| (0..self.processes).map(move |process| Job { source, way, process }))
+            ways(source)
+                .flat_map(move |way| (0..self.processes).map(move |process| Job { source, way, process }))
         };
-        self.sources.iter().flat_map(of).filter(|job| !self.plan.lens(job.way, job.process).is_empty()).collect()
+        self.sources
+            .iter()
+            .flat_map(of)
+            .filter(|job| !self.plan.lens(job.way, job.process).is_empty())
+            .collect()
     }
 
     /// Runs one child and reads what it answers.
@@ -161,7 +168,8 @@ impl Session<'_> {
         lock(running).remove(&worker);
         let ended = child::wait(process.id()).map_err(|error| reason(&error))?;
         let mut words = String::new();
-        let _ = said.seek(SeekFrom::Start(0)).and_then(|_| said.take(LONGEST_WORDS).read_to_string(&mut words));
+        let _ =
+            said.seek(SeekFrom::Start(0)).and_then(|_| said.take(LONGEST_WORDS).read_to_string(&mut words));
         // a library may print something of its own before
         let last = text.lines().next_back().unwrap_or_default();
         match serde_json::from_str::<Result<Answer, String>>(last) {
@@ -169,7 +177,11 @@ impl Session<'_> {
             Ok(Err(reason)) => Err(refused_by_loader(&words).unwrap_or(reason)),
             _ if began.elapsed() >= DEADLINE => Err(format!("no answer within {} s", DEADLINE.as_secs())),
             _ => {
-                let words = words.lines().next().map(|line| format!(": {}", printable(line, 300))).unwrap_or_default();
+                let words = words
+                    .lines()
+                    .next()
+                    .map(|line| format!(": {}", printable(line, 300)))
+                    .unwrap_or_default();
                 let unreadable = if matches!(read, Some(Ok(_))) { "" } else { " that can be read" };
                 Err(format!("fsprobe with it ended with {} and no answer{unreadable}{words}", ended.status))
             }
@@ -227,7 +239,9 @@ fn filed<'a>(
             Err(reason) if job.way == Way::Malloc && matches!(job.source, Source::Preloaded(_)) => {
                 return Err(SessionError { name: allocator, reason });
             }
-            Err(reason) => skip(&mut measured.skipped, SkippedPlacement { allocator, way: Some(job.way), reason }),
+            Err(reason) => {
+                skip(&mut measured.skipped, SkippedPlacement { allocator, way: Some(job.way), reason })
+            }
         }
     }
     Ok(measured)
@@ -285,10 +299,15 @@ mod tests {
     fn what_cannot_be_started_has_its_reason() {
         let plan = Plan::of(&[4096], super::super::Room::default());
         let sources = [Source::BuiltIn(Allocator::Glibc), Source::BuiltIn(Allocator::Pages)];
-        let session = Session { program: Path::new("/no/such"), sources: &sources, plan: &plan, processes: 1 };
+        let session =
+            Session { program: Path::new("/no/such"), sources: &sources, plan: &plan, processes: 1 };
         let measured = session.measure(&|| false).unwrap();
         assert!(measured.placements.is_empty());
-        assert!(measured.skipped[0].reason.starts_with("fsprobe cannot be run again: "), "{:?}", measured.skipped);
+        assert!(
+            measured.skipped[0].reason.starts_with("fsprobe cannot be run again: "),
+            "{:?}",
+            measured.skipped
+        );
         assert_eq!(session.jobs().len(), Way::ALL.len() + 1);
         assert!(session.measure(&|| true).unwrap().skipped.is_empty(), "stopped before anything began");
     }

@@ -59,7 +59,9 @@ type Groups = BTreeMap<(usize, Way, HeapState, u64), Vec<u16>>;
 fn groups(exposure: &Exposure) -> Groups {
     let mut groups = Groups::new();
     for placed in &exposure.placements {
-        let Some(subject) = exposure.subjects.iter().position(|s| s.name == placed.allocator) else { continue };
+        let Some(subject) = exposure.subjects.iter().position(|s| s.name == placed.allocator) else {
+            continue;
+        };
         let offsets = groups.entry((subject, placed.way, placed.state, placed.len)).or_default();
         offsets.extend(placed.offsets.iter().map(|offset| offset % PAGE));
     }
@@ -89,7 +91,8 @@ fn figures(parts: &[(u64, &[u16])], bands: &MetBands) -> PlacementFigures {
 
 /// The largest step that leads from one offset to every other, and the smallest offset that it leads to.
 fn spacing(counts: &[u64]) -> (u16, u16) {
-    let mut seen = counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(offset, _)| offset as u16);
+    let mut seen =
+        counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(offset, _)| offset as u16);
     let Some(first) = seen.next() else { return (PAGE, 0) };
     let step = seen.fold(PAGE, |step, offset| gcd(step, offset - first));
     (step, first % step)

@@ -33,8 +33,9 @@ pub use comparison::{
     Difference, GroupSide, Spread, Trend, TrendPoint,
 };
 pub use exposure::{
-    BandsAt, BandsFrom, ChiSquare, Exposure, ExposureRow, Figures as PlacementFigures, HeapState, MetBand, MetBands,
-    OffsetCount, Pattern, Placed, PlacementSummary, PublishedPlacement, SkippedPlacement, Subject, Way, buffer_length,
+    BandsAt, BandsFrom, ChiSquare, Exposure, ExposureRow, Figures as PlacementFigures, HeapState, MetBand,
+    MetBands, OffsetCount, Pattern, Placed, PlacementSummary, PublishedPlacement, SkippedPlacement, Subject,
+    Way, buffer_length,
 };
 pub use file::{LoadError, SaveError, load, parse, save, to_json, write_whole};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};

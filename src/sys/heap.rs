@@ -268,7 +268,11 @@ mod tests {
             assert_eq!((read(&piece), piece.len), (7, 5 << 20), "{heap:?}");
             piece.discard();
             let whole_page = piece.address().is_multiple_of(4096);
-            assert_eq!(read(&piece), if whole_page { 0 } else { 7 }, "{heap:?}: the page is shared, or it is not");
+            assert_eq!(
+                read(&piece),
+                if whole_page { 0 } else { 7 },
+                "{heap:?}: the page is shared, or it is not"
+            );
         }
     }
 

@@ -36,7 +36,9 @@ pub(super) fn known(args: &ExposureArgs, host: &Host) -> Result<Known, Failure> 
     if let BandChoice::Given(band) = args.band {
         let other = args.report.as_ref().map(|_| "--report").or(args.simulate.as_ref().map(|_| "--simulate"));
         return match other {
-            Some(other) => Err(Failure::line(format!("--band FROM-TO and {other} both say which band (name one)"))),
+            Some(other) => {
+                Err(Failure::line(format!("--band FROM-TO and {other} both say which band (name one)")))
+            }
             None => Ok(Known::Bands(given(band))),
         };
     }
@@ -65,8 +67,9 @@ fn given(band: MetBand) -> MetBands {
 
 /// The bands of a report that the user named.
 fn named(report: &Report, from: BandsFrom, source: &str) -> Result<MetBands, Failure> {
-    of(report, from, source)
-        .ok_or_else(|| Failure::line(format!("{source} holds no reads (make one with fsprobe sweep --paths read)")))
+    of(report, from, source).ok_or_else(|| {
+        Failure::line(format!("{source} holds no reads (make one with fsprobe sweep --paths read)"))
+    })
 }
 
 fn of(report: &Report, from: BandsFrom, source: &str) -> Option<MetBands> {
@@ -93,7 +96,8 @@ fn newest(host: &Host) -> Known {
         Err(error) => return Known::Unfit(Some(printable(&error.to_string(), LONGEST))),
     };
     let same = |report: &Report| {
-        (&report.host.cpu.signature, &report.host.kernel.release) == (&host.cpu.signature, &host.kernel.release)
+        (&report.host.cpu.signature, &report.host.kernel.release)
+            == (&host.cpu.signature, &host.kernel.release)
     };
     let unfit = |why: &str| Known::Unfit(Some(format!("the newest report is {why}")));
     match of(&report, BandsFrom::Report, &source(&report, "the newest report")) {
@@ -114,7 +118,8 @@ pub(super) fn checked(unfit: Option<&str>, is_stopped: bool) -> MetBands {
     let unknown = |reason: String| MetBands { source: format!("no check was possible: {reason}"), ..none() };
     match check::of_reads(None) {
         Ok(report) => {
-            let skipped = || report.skipped.iter().find(|s| s.path == PathName::Read).map(|s| s.reason.clone());
+            let skipped =
+                || report.skipped.iter().find(|s| s.path == PathName::Read).map(|s| s.reason.clone());
             of(&report, BandsFrom::Check, &format!("a quick check just now{because}"))
                 .unwrap_or_else(|| unknown(skipped().unwrap_or_else(|| "it holds no reads".into())))
         }

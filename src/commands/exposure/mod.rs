@@ -53,7 +53,9 @@ pub fn run(args: &ExposureArgs) -> Result<Outcome, Failure> {
     };
     judge::exposure::conclude(&mut exposure);
     let text = match format {
-        ExposureFormat::Terminal => text(&exposure, style(output.is_none() && std::io::stdout().is_terminal())),
+        ExposureFormat::Terminal => {
+            text(&exposure, style(output.is_none() && std::io::stdout().is_terminal()))
+        }
         ExposureFormat::Html => html(&exposure, &host, &recorded(recorded_at)),
         ExposureFormat::Json => {
             let document = Document {
@@ -96,7 +98,9 @@ fn unwritten(error: SaveError) -> Failure {
 /// Whose buffers, each once.
 fn sources(args: &ExposureArgs) -> Result<Vec<Source>, Failure> {
     if args.preload.len() > MOST_LIBRARIES {
-        return Err(Failure::line(format!("more than {MOST_LIBRARIES} libraries (name fewer with --preload)")));
+        return Err(Failure::line(format!(
+            "more than {MOST_LIBRARIES} libraries (name fewer with --preload)"
+        )));
     }
     let usual = [Allocator::Glibc, Allocator::Jemalloc, Allocator::Mimalloc];
     let chosen = if args.allocators.is_empty() { &usual[..] } else { &args.allocators };

@@ -38,7 +38,8 @@ pub(super) fn compared(exposure: &Exposure) -> Vec<PublishedPlacement> {
 
 fn glibc(summaries: &[&PlacementSummary]) -> Option<PublishedPlacement> {
     let mapped: Vec<&PlacementSummary> = summaries.iter().copied().filter(|s| s.len > GLIBC_MAPPED).collect();
-    let expected = "always 0x010 above 32 MiB: a mapped chunk starts with a header of 16 bytes (glibc, malloc.c)";
+    let expected =
+        "always 0x010 above 32 MiB: a mapped chunk starts with a header of 16 bytes (glibc, malloc.c)";
     compare("glibc", expected, &mapped, |figures| {
         figures.most.iter().all(|at| at.offset == 0x010) && figures.distinct == 1
     })
@@ -49,7 +50,8 @@ fn jemalloc(summaries: &[&PlacementSummary]) -> Option<PublishedPlacement> {
     // one length, so that one test in a thousand goes wrong and not one in fifty: the published one
     let one = long.min_by(|a, b| ratio(a.len, 1 << 20).total_cmp(&ratio(b.len, 1 << 20)));
     let expected = "steps of 64, roughly uniform, above 14336 bytes (jemalloc's opt.cache_oblivious)";
-    let tested: Vec<&PlacementSummary> = one.into_iter().filter(|s| s.figures.pattern != Pattern::Sparse).collect();
+    let tested: Vec<&PlacementSummary> =
+        one.into_iter().filter(|s| s.figures.pattern != Pattern::Sparse).collect();
     match (one, tested.is_empty()) {
         (Some(one), true) => Some(undecided("jemalloc", expected, one)),
         _ => compare("jemalloc", expected, &tested, |figures| {

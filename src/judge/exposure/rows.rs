@@ -38,7 +38,10 @@ struct Cluster {
 pub(super) fn rows(exposure: &Exposure, groups: &Groups) -> Vec<ExposureRow> {
     let of = |(index, subject): (usize, &Subject)| {
         let clusters = clusters(exposure, groups, index);
-        clusters.into_iter().map(|cluster| row(exposure, groups, index, subject, &cluster)).collect::<Vec<_>>()
+        clusters
+            .into_iter()
+            .map(|cluster| row(exposure, groups, index, subject, &cluster))
+            .collect::<Vec<_>>()
     };
     exposure.subjects.iter().enumerate().flat_map(of).collect()
 }
@@ -48,12 +51,15 @@ fn clusters(exposure: &Exposure, groups: &Groups, subject: usize) -> Vec<Cluster
     for way in Way::ALL.iter().copied() {
         for state in HeapState::ALL.iter().copied() {
             let of = groups.range((subject, way, state, 0)..=(subject, way, state, u64::MAX));
-            let keyed = of.map(|((.., len), offsets)| (*len, key(exposure, groups, (subject, way, state, *len), offsets)));
+            let keyed = of.map(|((.., len), offsets)| {
+                (*len, key(exposure, groups, (subject, way, state, *len), offsets))
+            });
             runs.extend(in_runs(way, state, keyed));
         }
     }
     // first the states of one way, then ways with equal states: each row is all of its ways in all of its states
-    let by_state = joined(runs, groups, subject, |a, b| a.ways == b.ways, |into, from| into.states.extend(from.states));
+    let by_state =
+        joined(runs, groups, subject, |a, b| a.ways == b.ways, |into, from| into.states.extend(from.states));
     joined(by_state, groups, subject, |a, b| a.states == b.states, |into, from| into.ways.extend(from.ways))
 }
 
@@ -125,9 +131,17 @@ fn covers(host: &Cluster, cluster: &Cluster, groups: &Groups, subject: usize) ->
         && host.lens.iter().all(|len| known.contains(len) || !is_measured(*len))
 }
 
-fn row(exposure: &Exposure, groups: &Groups, index: usize, subject: &Subject, cluster: &Cluster) -> ExposureRow {
+fn row(
+    exposure: &Exposure,
+    groups: &Groups,
+    index: usize,
+    subject: &Subject,
+    cluster: &Cluster,
+) -> ExposureRow {
     let mut parts: Vec<(u64, &[u16])> = Vec::new();
-    for (way, state) in cluster.ways.iter().flat_map(|way| cluster.states.iter().map(move |state| (way, state))) {
+    for (way, state) in
+        cluster.ways.iter().flat_map(|way| cluster.states.iter().map(move |state| (way, state)))
+    {
         let of = |len: &u64| Some((*len, groups.get(&(index, *way, *state, *len))?.as_slice()));
         parts.extend(cluster.lens.iter().filter_map(of));
     }

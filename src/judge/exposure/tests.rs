@@ -6,7 +6,8 @@ const MIB: u64 = 1 << 20;
 
 /// Bands of a check at 64 KiB.
 fn bands(state: Option<State>, bands: &[(u16, u16, f64)]) -> MetBands {
-    let band = |(from, to, slowdown): &(u16, u16, f64)| MetBand { from: *from, to: *to, slowdown: Some(*slowdown) };
+    let band =
+        |(from, to, slowdown): &(u16, u16, f64)| MetBand { from: *from, to: *to, slowdown: Some(*slowdown) };
     let lens = vec![BandsAt { len: 65536, bands: bands.iter().map(band).collect() }];
     MetBands { from: BandsFrom::Check, source: "a check".into(), state, lens }
 }
@@ -143,7 +144,11 @@ fn offsets_inside_are_told_with_what_they_cost() {
          band, reads take 2.50x as long"
     );
     let all = exposure(vec![placed("x", 65536, Way::Malloc, HeapState::First, vec![8; 10])], affected());
-    assert!(all.rows[0].sentence.ends_with("; INSIDE the band, reads take 7.00x as long"), "{}", all.rows[0].sentence);
+    assert!(
+        all.rows[0].sentence.ends_with("; INSIDE the band, reads take 7.00x as long"),
+        "{}",
+        all.rows[0].sentence
+    );
 }
 
 #[test]

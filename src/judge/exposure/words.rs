@@ -59,10 +59,13 @@ pub(super) fn spread(figures: &PlacementFigures) -> String {
     match (pattern, most.first(), test) {
         (Pattern::Always, Some(only), _) => format!("always {} ({samples} of {samples})", at(only)),
         (Pattern::Few, ..) => {
-            let each: Vec<String> = most.iter().map(|m| format!("{} ({} of {samples})", at(m), m.count)).collect();
+            let each: Vec<String> =
+                most.iter().map(|m| format!("{} ({} of {samples})", at(m), m.count)).collect();
             listed(&each.iter().map(String::as_str).collect::<Vec<_>>())
         }
-        (Pattern::Uniform, _, Some(test)) => format!("{seen}, roughly uniform ({test}; {samples} allocations)"),
+        (Pattern::Uniform, _, Some(test)) => {
+            format!("{seen}, roughly uniform ({test}; {samples} allocations)")
+        }
         (Pattern::Uneven, Some(top), Some(test)) => {
             format!("{seen}, uneven ({test}), {} most often ({} of {samples})", at(top), top.count)
         }

@@ -19,8 +19,12 @@ const HIGH: f32 = 84.0;
 
 /// The page.
 pub fn html(exposure: &Exposure, host: &Host, recorded_at: &str) -> String {
-    let sections: String =
-        exposure.subjects.iter().enumerate().filter_map(|(index, subject)| section(exposure, index, subject)).collect();
+    let sections: String = exposure
+        .subjects
+        .iter()
+        .enumerate()
+        .filter_map(|(index, subject)| section(exposure, index, subject))
+        .collect();
     let tool = Tool::this();
     let commit = tool.commit.as_deref().map(|commit| format!(" ({commit})")).unwrap_or_default();
     let footer = format!("Recorded by fsprobe {}{commit} at {recorded_at}.", tool.version);
@@ -71,7 +75,8 @@ fn section(exposure: &Exposure, index: usize, subject: &Subject) -> Option<Strin
     let preloaded = if subject.preloaded { " (preloaded)" } else { "" };
     let published = exposure.published.iter().filter(|p| p.allocator == subject.name && !subject.preloaded);
     let published: String = published.map(|p| format!("<p>{}.</p>\n", escaped(&p.sentence))).collect();
-    let figures = rows.iter().enumerate().map(|(row, of)| figure(exposure, of, &format!("row-{index}-{row}")));
+    let figures =
+        rows.iter().enumerate().map(|(row, of)| figure(exposure, of, &format!("row-{index}-{row}")));
     Some(format!(
         "<section id=\"allocator-{index}\" aria-labelledby=\"allocator-{index}-h\">\n<h2 \
          id=\"allocator-{index}-h\">{}{preloaded}</h2>\n{published}{}</section>\n",
@@ -152,14 +157,21 @@ fn figures(exposure: &Exposure) -> String {
     format!(
         "<section id=\"figures\" aria-labelledby=\"figures-h\">\n<h2 id=\"figures-h\">Every figure</h2>\n<details>\n\
          <summary>One row an allocator, length, way and state of the heap</summary>\n{}</details>\n</section>\n",
-        scrolling("every", "in band: share in a deep band; reads: expected time of reads of a page-aligned file", &heads, &rows)
+        scrolling(
+            "every",
+            "in band: share in a deep band; reads: expected time of reads of a page-aligned file",
+            &heads,
+            &rows
+        )
     )
 }
 
 fn summary(summary: &PlacementSummary) -> Vec<String> {
     let PlacementSummary { allocator, len, way, state, figures } = summary;
-    let most = figures.most.first().map(|at| format!("{} ({})", offset(at.offset), at.count)).unwrap_or_default();
-    let test = figures.even.map(|even| format!(" (p {:.3}, {} parts)", even.p, even.bins)).unwrap_or_default();
+    let most =
+        figures.most.first().map(|at| format!("{} ({})", offset(at.offset), at.count)).unwrap_or_default();
+    let test =
+        figures.even.map(|even| format!(" (p {:.3}, {} parts)", even.p, even.bins)).unwrap_or_default();
     let name = format!("{}, {}", printable(allocator, 100), buffer_length(*len));
     vec![
         escaped(&name),
@@ -174,7 +186,6 @@ fn summary(summary: &PlacementSummary) -> Vec<String> {
         factor(figures.slowdown),
     ]
 }
-
 
 fn rest(exposure: &Exposure) -> String {
     let items: String = notes(exposure).iter().map(|note| format!("<li>{}.</li>\n", escaped(note))).collect();

@@ -30,7 +30,10 @@ fn bands(bands: &MetBands) -> String {
     let some = bands.lens.iter().any(|at| !at.bands.is_empty());
     if bands.from == BandsFrom::Given {
         let each: Vec<String> = bands.lens.iter().flat_map(|at| &at.bands).map(place).collect();
-        return format!("Band: {}, {source}. It has no measured slowdown, so only shares are told.", each.join(", "));
+        return format!(
+            "Band: {}, {source}. It has no measured slowdown, so only shares are told.",
+            each.join(", ")
+        );
     }
     let simulated = if bands.from == BandsFrom::Simulated {
         " SIMULATED: these bands are not this machine's; the offsets below are."
@@ -43,7 +46,9 @@ fn bands(bands: &MetBands) -> String {
                 .lens
                 .iter()
                 .flat_map(|at| at.bands.iter().map(|band| (at.len, band)))
-                .map(|(len, band)| format!("{}{} at {}", place(band), slower(band), crate::report::length(len)))
+                .map(|(len, band)| {
+                    format!("{}{} at {}", place(band), slower(band), crate::report::length(len))
+                })
                 .collect();
             format!(
                 "Deep band of reads (distance from a page-aligned file position): {} (by {source}).{simulated} \
@@ -56,7 +61,11 @@ fn bands(bands: &MetBands) -> String {
         ),
         Some(_) => format!(
             "No deep band (by {source}): a read takes 1.00x as long wherever its buffer lies.{simulated}{}",
-            if simulated.is_empty() { " fsprobe exposure --simulate zen4 shows what it would be on a Zen 4." } else { "" }
+            if simulated.is_empty() {
+                " fsprobe exposure --simulate zen4 shows what it would be on a Zen 4."
+            } else {
+                ""
+            }
         ),
     }
 }

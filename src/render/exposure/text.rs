@@ -21,7 +21,9 @@ pub fn text(exposure: &Exposure, style: Style) -> String {
     ];
     parts.extend(exposure.subjects.iter().filter_map(|subject| of_subject(exposure, subject, style)));
     parts.push(paragraph("", LEGEND, style.width));
-    parts.push(notes(exposure).iter().map(|note| paragraph("Note: ", &format!("{note}."), style.width)).collect());
+    parts.push(
+        notes(exposure).iter().map(|note| paragraph("Note: ", &format!("{note}."), style.width)).collect(),
+    );
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
@@ -54,7 +56,15 @@ fn of_subject(exposure: &Exposure, subject: &Subject, style: Style) -> Option<St
 fn table(rows: &[&ExposureRow], style: Style) -> String {
     let head = format!(
         "{:<LENGTHS$} {:<6} {:<5}{:>6}{:>8}{:>7} {:<16}{:>16}\n{}\n",
-        "length", "way", "heap", "n", "in band", "reads", "0x000", "0xfff", "─".repeat(80)
+        "length",
+        "way",
+        "heap",
+        "n",
+        "in band",
+        "reads",
+        "0x000",
+        "0xfff",
+        "─".repeat(80)
     );
     head + &rows.iter().map(|row| line(row, style)).collect::<String>()
 }
@@ -62,7 +72,11 @@ fn table(rows: &[&ExposureRow], style: Style) -> String {
 fn line(row: &ExposureRow, style: Style) -> String {
     let label = lengths(&row.lens);
     // a label that is too long has a line of its own
-    let label = if label.len() > LENGTHS { format!("{label}\n{:<LENGTHS$}", "") } else { format!("{label:<LENGTHS$}") };
+    let label = if label.len() > LENGTHS {
+        format!("{label}\n{:<LENGTHS$}", "")
+    } else {
+        format!("{label:<LENGTHS$}")
+    };
     let ways: String = row.ways.iter().map(|way| letter(*way)).collect();
     let share = row.figures.share_in_band();
     let share_text = format!("{:>8}", percent(share));
@@ -102,7 +116,8 @@ fn letter(way: Way) -> char {
 
 /// Bars, the most frequent part of the page the highest; a part without any is empty.
 fn histogram(counts: &[u64]) -> String {
-    let columns: Vec<u64> = counts.chunks(counts.len().div_ceil(COLUMNS).max(1)).map(|c| c.iter().sum()).collect();
+    let columns: Vec<u64> =
+        counts.chunks(counts.len().div_ceil(COLUMNS).max(1)).map(|c| c.iter().sum()).collect();
     let highest = columns.iter().copied().max().unwrap_or(0).max(1);
     let bar = |count: u64| match count {
         0 => ' ',
@@ -121,7 +136,11 @@ mod tests {
         (counts[0], counts[1], counts[63]) = (400, 400, 1);
         let shown = histogram(&counts);
         assert_eq!(shown.chars().count(), 32);
-        assert!(shown.starts_with('█') && shown.ends_with('▁') && shown.trim_matches(['█', '▁']).trim().is_empty());
+        assert!(
+            shown.starts_with('█')
+                && shown.ends_with('▁')
+                && shown.trim_matches(['█', '▁']).trim().is_empty()
+        );
         assert_eq!(histogram(&[]), "");
         assert_eq!(histogram(&[0; 64]).trim(), "");
     }

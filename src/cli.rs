@@ -1,10 +1,12 @@
 //! Every verb and flag, declared once: parsing, help, man page and completions come from here.
 
 mod cat;
+mod exposure;
 mod pipe;
 mod trace;
 
 pub use cat::CatArgs;
+pub use exposure::{BandChoice, ExposureArgs, ExposureFormat};
 pub use pipe::{PipeArgs, PipeEndArgs};
 pub use trace::TraceArgs;
 
@@ -44,6 +46,8 @@ pub enum Verb {
     Compare(CompareArgs),
     /// My program: do its copies land in a slow band, which calls, and how much time does that cost it?
     Trace(Box<TraceArgs>),
+    /// My program: where each allocator puts buffers of each size, and whether that is in a slow band
+    Exposure(Box<ExposureArgs>),
     /// Experiment: programs that read one file, and why one is slower than another
     Readers(ReadersArgs),
     /// Report: a saved report for a terminal, a ticket, a forge, a spreadsheet or monitoring

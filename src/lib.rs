@@ -19,6 +19,7 @@ pub mod allocator;
 pub mod cat;
 pub mod cli;
 pub mod commands;
+pub mod exposure;
 pub mod host;
 pub mod judge;
 pub mod path;

@@ -13,6 +13,7 @@ const ALL: &[&str] = &[
     "cat",
     "cli",
     "commands",
+    "exposure",
     "host",
     "judge",
     "path",
@@ -27,7 +28,7 @@ const ALL: &[&str] = &[
 ];
 
 /// The rooms, and which others each may name. A new room is entered here.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("lib", &[]),
     ("main", &["cli", "commands", "sys"]),
     ("cli", ALL),
@@ -40,6 +41,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("cat", &["sys", "report"]),
     ("readers", &["sys", "report"]),
     ("trace", &["host", "sys", "report"]),
+    ("exposure", &["allocator", "sys", "report"]),
     ("simulate", &["path", "allocator", "sweep", "report"]),
     ("judge", &["report"]),
     ("render", &["report"]),

@@ -10,6 +10,7 @@ const DOCUMENTS: [&str; 11] = [
     "docs/bias.md",
     "docs/compare.md",
     "docs/experiments.md",
+    "docs/exposure.md",
     "docs/methodology.md",
     "docs/report-format.md",
     "docs/signatures.md",
@@ -56,7 +57,7 @@ fn options_in_the_readme_exist() {
         let output = Command::new(env!("CARGO_BIN_EXE_fsprobe")).args([verb, "--help"]).output();
         String::from_utf8(output.expect("fsprobe runs").stdout).expect("UTF-8")
     };
-    let verbs = ["sweep", "cpu", "check", "compare", "report", "cat", "pipe", "readers", "trace"];
+    let verbs = ["sweep", "cpu", "check", "compare", "report", "trace", "exposure", "cat", "pipe", "readers"];
     let known = options(&verbs.map(help).concat());
     assert!(known.len() > 15, "{known:?}");
     // options of other programs that the README shows

@@ -9,7 +9,7 @@ mod pool;
 
 pub use error::AllocatorError;
 pub use natural::natural;
-pub use pool::open;
+pub use pool::{open, present};
 
 use crate::report::Allocator;
 

@@ -51,7 +51,10 @@ pub fn open(allocator: Allocator, spec: &PoolSpec) -> Result<Box<dyn Pool>, Allo
 }
 
 /// Whether the allocator is in this process.
-pub(super) fn present(allocator: Allocator) -> Result<(), AllocatorError> {
+///
+/// # Errors
+/// With the reason, where it is not.
+pub fn present(allocator: Allocator) -> Result<(), AllocatorError> {
     let absent = |reason| Err(AllocatorError::Absent { allocator, reason });
     if allocator != Allocator::Glibc {
         return Ok(());

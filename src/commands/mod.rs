@@ -9,6 +9,7 @@ pub mod compare;
 pub mod cpu;
 mod destination;
 mod document;
+pub mod exposure;
 mod folder;
 pub mod pipe;
 pub mod readers;
@@ -112,6 +113,7 @@ pub fn run(verb: Verb) -> Result<Outcome, Failure> {
         Verb::Check(args) => check::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Cpu(args) => cpu::run(&args),
+        Verb::Exposure(args) => exposure::run(&args),
         Verb::Pipe(args) => pipe::run(&args),
         Verb::PipeEnd(args) => pipe::end(&args),
         Verb::Readers(args) => readers::run(&args),

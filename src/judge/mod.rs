@@ -10,6 +10,7 @@ pub mod colours;
 pub mod compare;
 mod decide;
 mod edges;
+pub mod exposure;
 mod noise;
 mod page_crossing;
 pub mod pipe;

@@ -240,7 +240,11 @@ fn buffers(bands: &[(&PathVerdict, &Band)]) -> String {
     );
     let clear_of_others = format!("keep buffers clear of {}.", listed(&others));
     let told = [(distances, clear_of_distances), (others, clear_of_others)];
-    told.into_iter().filter(|(places, _)| !places.is_empty()).map(|(_, told)| told).collect::<Vec<_>>().join(" ")
+    told.into_iter()
+        .filter(|(places, _)| !places.is_empty())
+        .map(|(_, told)| told)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn tried(report: &Report, style: Style) -> String {

@@ -8,7 +8,7 @@
 mod data;
 mod facts;
 mod figures;
-mod tables;
+pub(in crate::render) mod tables;
 
 use crate::render::evidence::evidence;
 use crate::render::markup::escaped;
@@ -19,10 +19,10 @@ use crate::render::{check, colours};
 use crate::report::{Report, State, printable};
 
 /// How the page looks, colours apart.
-const STYLE: &str = include_str!("html/style.css");
+pub(in crate::render) const STYLE: &str = include_str!("html/style.css");
 
 /// Nothing may be loaded from anywhere; the style sheet and the empty icon stand in the page itself.
-const POLICY: &str =
+pub(in crate::render) const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
 /// A part of the page: where a link finds it, its heading, what stands in it.

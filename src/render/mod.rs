@@ -12,6 +12,7 @@ pub mod compare;
 pub mod cpu;
 pub mod csv;
 pub mod evidence;
+pub mod exposure;
 mod facts;
 pub mod html;
 pub mod markdown;

@@ -209,7 +209,9 @@ pub fn write_whole(content: &[u8], path: &Path, force: bool) -> Result<(), SaveE
     let name = shown(path);
     let refused = |reason| SaveError::refused(name.clone(), reason);
     if path.is_symlink() {
-        return Err(refused(io::Error::other("it is a symbolic link, and what it leads to would stay as it is")));
+        return Err(refused(io::Error::other(
+            "it is a symbolic link, and what it leads to would stay as it is",
+        )));
     }
     if force && path.metadata().is_ok_and(|m| !m.is_file()) {
         return Err(refused(io::Error::other("it is not a regular file")));

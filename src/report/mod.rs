@@ -10,6 +10,7 @@ mod cell;
 mod colours;
 mod comparison;
 mod density;
+mod exposure;
 mod file;
 mod host;
 mod options;
@@ -30,6 +31,11 @@ pub use colours::{Colours, Level, Pair, Prediction, Profile, Proof};
 pub use comparison::{
     Bearing, Change, ComparedBand, ComparedGroup, ComparedReport, ComparedSide, Comparison, Credit,
     Difference, GroupSide, Spread, Trend, TrendPoint,
+};
+pub use exposure::{
+    BandsAt, BandsFrom, ChiSquare, Exposure, ExposureRow, Figures as PlacementFigures, HeapState, MetBand,
+    MetBands, OffsetCount, Pattern, Placed, PlacementSummary, PublishedPlacement, SkippedPlacement, Subject,
+    Way, buffer_length,
 };
 pub use file::{LoadError, SaveError, inert, load, parse, save, to_json, write_whole};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};

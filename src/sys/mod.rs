@@ -11,6 +11,7 @@ pub mod clock;
 pub mod cpu;
 pub mod descriptor;
 pub mod file;
+pub mod heap;
 pub mod limits;
 pub mod machine;
 pub mod mapping;

@@ -58,7 +58,8 @@ fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
             return memory;
         }
     }
-    const LINE: &[u8] = b"fsprobe: out of memory (a limit of this process, see ulimit -v, or of the machine)\n";
+    const LINE: &[u8] =
+        b"fsprobe: out of memory (a limit of this process, see ulimit -v, or of the machine)\n";
     // SAFETY: write(2) reads LINE.len() bytes of LINE; _exit(2) takes a number and does not return. Neither
     // allocates.
     unsafe {

@@ -9,7 +9,7 @@ use super::destination::Destination;
 use super::document::Document;
 use super::sweep::{fresh_report, note, seed_from_clock, stopped_by};
 use super::{Failure, Outcome};
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, PathChoice};
 use crate::judge::{self, Profile};
 use crate::path::CopyPath;
 use crate::render::check::text;
@@ -17,7 +17,7 @@ use crate::report::{
     Host, Options, PathName, PathVerdict, Pmu, Remedy, Report, Skipped, State, Verdict, to_json,
 };
 use crate::simulate::Model;
-use crate::sweep::{Stop, Watcher, disturbance, evidence};
+use crate::sweep::{Stop, Unwatched, Watcher, disturbance, evidence};
 use crate::sys::signals::{self, Caught};
 use machine::Ready;
 use plan::Group;
@@ -59,7 +59,7 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
 /// A check of a model with the defaults of the command line, for tests and error rates.
 pub fn simulated(model: &Model, seed: u64) -> Result<Report, Failure> {
     let args = CheckArgs { seed: Some(seed), simulate: Some(model.name.clone()), ..usual() };
-    measured(&args, &mut crate::sweep::Unwatched).map(|(report, _)| report)
+    measured(&args, &mut Unwatched).map(|(report, _)| report)
 }
 
 /// A quick look, unwatched and with nothing shown or saved, at the paths that programs copy by, for what their
@@ -69,7 +69,15 @@ pub fn simulated(model: &Model, seed: u64) -> Result<Report, Failure> {
 /// Where nothing can be measured here, or a model is not known.
 pub fn quick(simulate: Option<&str>) -> Result<Report, Failure> {
     let args = CheckArgs { simulate: simulate.map(str::to_owned), ..usual() };
-    measured_at(&args, &plan::of_programs(), &mut crate::sweep::Unwatched).map(|(report, _)| report)
+    measured_at(&args, &plan::of_programs(), &mut Unwatched).map(|(report, _)| report)
+}
+
+/// A check of read(2) alone, on this machine or a model, for other verbs. Pins the calling thread to a CPU.
+pub(super) fn of_reads(model: Option<&str>) -> Result<Report, Failure> {
+    let paths = vec![PathChoice::One(PathName::Read)];
+    // a model is the same every time
+    let args = CheckArgs { paths, simulate: model.map(str::to_owned), seed: model.map(|_| 1), ..usual() };
+    measured(&args, &mut Unwatched).map(|(report, _)| report)
 }
 
 /// The options of a check without any.

@@ -39,7 +39,9 @@ pub fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
 fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
     let (recorded_at, began) = (now(), Instant::now());
     let destination = match &args.output {
-        Some(file) => Destination::named(file, args.force)?,
+        Some(file) => {
+            Destination::named(file, args.force, &args.report.as_deref().into_iter().collect::<Vec<_>>())?
+        }
         None => Destination::Nowhere,
     };
     let signals = if args.command.is_empty() { Signals::ending()? } else { Signals::of_command()? };

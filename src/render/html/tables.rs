@@ -8,7 +8,7 @@ use crate::render::terminal::matrix::{Value, cells, natural_places, order, owner
 use crate::report::{Band, Depth, PathVerdict, Report, State};
 
 /// A column's heading, and whether numbers stand under it.
-pub(super) struct Head {
+pub(in crate::render) struct Head {
     name: String,
     number: bool,
 }
@@ -24,7 +24,7 @@ impl Head {
 }
 
 /// A table with a caption whose first column names the rows; cells are markup already.
-pub(super) fn scrolling(id: &str, caption: &str, heads: &[Head], rows: &[Vec<String>]) -> String {
+pub(in crate::render) fn scrolling(id: &str, caption: &str, heads: &[Head], rows: &[Vec<String>]) -> String {
     let class =
         |index: usize| if heads.get(index).is_some_and(|h| h.number) { " class=\"number\"" } else { "" };
     let head: String = heads

@@ -109,9 +109,7 @@ fn libc(host: &Host) -> String {
     };
     let package = libc.package.as_deref().map(|p| format!(" ({})", fact(p))).unwrap_or_default();
     let window = match (libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold) {
-        (Some(_), _) if libc.erms_switched_off() => {
-            "memcpy: never rep movsb (GLIBC_TUNABLES)".into()
-        }
+        (Some(_), _) if libc.erms_switched_off() => "memcpy: never rep movsb (GLIBC_TUNABLES)".into(),
         (Some(start), Some(stop)) if stop.saturating_sub(start) > 1 => {
             format!("memcpy: rep movsb for {} to {}", bytes(start + 1), bytes(stop - 1))
         }

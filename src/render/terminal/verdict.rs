@@ -5,7 +5,9 @@ use super::bands::{Found, found, whereabouts};
 use super::summary::{deepest, has_many_paths, paths, state_of};
 use crate::render::number::{bytes, gigabytes, on_circle, span, times};
 use crate::render::text::{Paint, listed, paint, paragraph};
-use crate::report::{Axis, Cell, Depth, Floor, PAGE, PathName, PathVerdict, Phase, Report, Scan, State, printable};
+use crate::report::{
+    Axis, Cell, Depth, Floor, PAGE, PathName, PathVerdict, Phase, Report, Scan, State, printable,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More bands than this in one path are counted, not told.

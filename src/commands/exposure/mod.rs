@@ -1,0 +1,219 @@
+//! `fsprobe exposure`: where allocators put buffers, and whether that is inside a deep band.
+
+mod bands;
+
+use super::sweep::stopped_by;
+use super::{Failure, Outcome, destination, print, style};
+use crate::cli::{BandChoice, ExposureArgs, ExposureFormat};
+use crate::exposure::plan::USUAL;
+use crate::exposure::{Library, Plan, Room, Session, Source, child};
+use crate::render::exposure::{html, text};
+use crate::report::{Allocator, Exposure, Host, SaveError, Schema, Tool, printable, write_whole};
+use crate::sys::signals;
+use crate::{host, judge, sys};
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Lengths that are looked at in one run.
+const MOST_LENGTHS: usize = 64;
+
+/// Libraries that are.
+const MOST_LIBRARIES: usize = 16;
+
+/// Runs the verb.
+///
+/// # Errors
+/// Where bands or a library cannot be had, nothing can be measured, or output cannot be written.
+pub fn run(args: &ExposureArgs) -> Result<Outcome, Failure> {
+    if let Some(order) = &args.child {
+        print(&child::obey(order))?;
+        return Ok(Outcome::Done);
+    }
+    let caught = signals::note(&[SIGINT, SIGTERM, SIGHUP]).map_err(Failure::line)?;
+    let recorded_at = jiff::Timestamp::now();
+    let began = Instant::now();
+    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    if let Some(path) = output {
+        let inputs: Vec<&Path> = args.report.iter().chain(&args.preload).map(PathBuf::as_path).collect();
+        destination::spare(path, &inputs)?;
+    }
+    if let Some(path) = output.filter(|path| !args.force && path.symlink_metadata().is_ok()) {
+        return Err(Failure::line(SaveError::Exists(printable(&path.display().to_string(), 300))));
+    }
+    let sources = sources(args)?;
+    let plan = plan(args)?;
+    let format = if args.json { ExposureFormat::Json } else { args.format };
+    let host = host::gather(format == ExposureFormat::Json);
+    let known = bands::known(args, &host)?;
+    let mut exposure = placed(args, &sources, &plan, &|| caught.signal().is_some())?;
+    let stop = stopped_by(&caught);
+    // a check pins this process to one CPU, which its children would inherit
+    exposure.bands = match known {
+        bands::Known::Bands(bands) => bands,
+        bands::Known::Unfit(reason) => bands::checked(reason.as_deref(), stop.is_some()),
+    };
+    judge::exposure::conclude(&mut exposure);
+    let text = match format {
+        ExposureFormat::Terminal => {
+            text(&exposure, style(output.is_none() && std::io::stdout().is_terminal()))
+        }
+        ExposureFormat::Html => html(&exposure, &host, &recorded(recorded_at)),
+        ExposureFormat::Json => {
+            let document = Document {
+                schema: Schema::of_verb("exposure"),
+                tool: Tool::this(),
+                recorded_at: recorded(recorded_at),
+                run: Run {
+                    command: "exposure",
+                    options: RunOptions::of(args, &sources),
+                    duration_s: began.elapsed().as_secs_f64(),
+                    complete: stop.is_none(),
+                    stopped_by: stop.as_ref().map(|stop| stop.word()),
+                },
+                host,
+                exposure: &exposure,
+            };
+            serde_json::to_string(&document).map_err(Failure::line)? + "\n"
+        }
+    };
+    match output {
+        Some(path) => write_whole(text.as_bytes(), path, args.force).map_err(unwritten)?,
+        None => print(&text)?,
+    }
+    Ok(if stop.is_some() { Outcome::Interrupted } else { Outcome::Done })
+}
+
+fn recorded(at: jiff::Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn unwritten(error: SaveError) -> Failure {
+    match error {
+        SaveError::Refused { name, reason } => {
+            Failure::line(format!("cannot write to {name}: {reason} (name another place with --output)"))
+        }
+        exists => Failure::line(exists),
+    }
+}
+
+/// Whose buffers, each once.
+fn sources(args: &ExposureArgs) -> Result<Vec<Source>, Failure> {
+    if args.preload.len() > MOST_LIBRARIES {
+        return Err(Failure::line(format!(
+            "more than {MOST_LIBRARIES} libraries (name fewer with --preload)"
+        )));
+    }
+    let usual = [Allocator::Glibc, Allocator::Jemalloc, Allocator::Mimalloc];
+    let chosen = if args.allocators.is_empty() { &usual[..] } else { &args.allocators };
+    let built_in = Allocator::ALL.iter().copied().filter(|allocator| chosen.contains(allocator));
+    let mut sources: Vec<Source> = built_in.map(Source::BuiltIn).collect();
+    for path in &args.preload {
+        let library = Library::at(path).map_err(Failure::line)?;
+        let subject = Source::Preloaded(library.clone()).subject();
+        if sources.iter().any(|known| known.subject().name == subject.name) {
+            return Err(Failure::line(format!(
+                "two allocators by the name {} (rename one, or make a link to it)",
+                subject.name
+            )));
+        }
+        sources.push(Source::Preloaded(library));
+    }
+    Ok(sources)
+}
+
+fn plan(args: &ExposureArgs) -> Result<Plan, Failure> {
+    if args.len.len() > MOST_LENGTHS {
+        return Err(Failure::line(format!("more than {MOST_LENGTHS} lengths (name fewer with --len)")));
+    }
+    let lens = if args.len.is_empty() { &USUAL[..] } else { &args.len };
+    Ok(Plan::of(lens, Room::here()))
+}
+
+/// The offsets, nothing concluded from them yet.
+fn placed(
+    args: &ExposureArgs,
+    sources: &[Source],
+    plan: &Plan,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Exposure, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::line(format!("fsprobe cannot find itself: {}", sys::reason(&error))))?;
+    let session = Session { program: &program, sources, plan, processes: args.processes };
+    let measured = session.measure(stop).map_err(Failure::line)?;
+    if measured.placements.is_empty() && !stop() {
+        let reasons: Vec<String> = measured.skipped.into_iter().map(|s| s.reason).collect();
+        return Err(Failure::line(format!("nothing could be measured: {}", reasons.join("; "))));
+    }
+    let mut notes = plan.notes.clone();
+    notes.extend(measured.notes);
+    if let BandChoice::Given(_) = args.band {
+        notes.push("a band given by hand has no measured slowdown: only shares are told".into());
+    }
+    Ok(Exposure {
+        processes: args.processes,
+        subjects: sources.iter().map(Source::subject).collect(),
+        bands: bands::none(),
+        placements: measured.placements,
+        skipped: measured.skipped,
+        notes,
+        summaries: vec![],
+        rows: vec![],
+        published: vec![],
+    })
+}
+
+/// The JSON of `fsprobe exposure`, schema `fsprobe-exposure`.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: Schema,
+    tool: Tool,
+    recorded_at: String,
+    run: Run,
+    host: Host,
+    exposure: &'a Exposure,
+}
+
+#[derive(Serialize)]
+struct Run {
+    command: &'static str,
+    options: RunOptions,
+    duration_s: f64,
+    complete: bool,
+    stopped_by: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RunOptions {
+    len: Vec<u64>,
+    allocators: Vec<Allocator>,
+    preload: Vec<&'static str>,
+    processes: u32,
+    band: String,
+    report: Option<&'static str>,
+    simulate: Option<String>,
+}
+
+impl RunOptions {
+    /// Every option as it was really used; names of files left out.
+    fn of(args: &ExposureArgs, sources: &[Source]) -> RunOptions {
+        let built_in = |source: &Source| match source {
+            Source::BuiltIn(allocator) => Some(*allocator),
+            Source::Preloaded(_) => None,
+        };
+        RunOptions {
+            len: if args.len.is_empty() { USUAL.to_vec() } else { args.len.clone() },
+            allocators: sources.iter().filter_map(built_in).collect(),
+            preload: args.preload.iter().map(|_| "<file>").collect(),
+            processes: args.processes,
+            band: match args.band {
+                BandChoice::Auto => "auto".into(),
+                BandChoice::Given(band) => format!("0x{:03x}-0x{:03x}", band.from, band.to),
+            },
+            report: args.report.as_ref().map(|_| "<file>"),
+            simulate: args.simulate.clone(),
+        }
+    }
+}

@@ -36,6 +36,8 @@ pub fn of_path(
 pub enum Seen {
     /// They do.
     Enough,
+    /// None has a sample.
+    Nothing,
     /// They lie too close together: all of them may be slow, and nothing would be left to compare with.
     TooNarrow,
     /// Candidates all around the circle leave nothing to compare with.
@@ -49,9 +51,13 @@ const WIDEST_GAP: u16 = 0x400;
 
 /// What a sweep's offsets allow.
 pub fn coverage(series: &Series<'_>, screened: &Screened) -> Seen {
+    let cells = || series.parts.iter().flat_map(|p| &p.cells);
+    if cells().all(|c| c.ns.iter().flatten().next().is_none()) {
+        return Seen::Nothing;
+    }
     let place = axis::placer(series.shape, None);
     let measured: BTreeSet<u16> =
-        series.parts.iter().flat_map(|p| &p.cells).filter_map(|c| place(c)).collect();
+        cells().filter_map(|c| place(c)).collect();
     if widest_gap(measured) > WIDEST_GAP {
         return Seen::TooNarrow;
     }
@@ -191,6 +197,10 @@ fn seen_reasons(paths: &[PathVerdict], seen: &BTreeMap<Key, Seen>, more: &str) -
     let mut unsettled = paths.iter().filter(|p| p.state == State::Inconclusive);
     unsettled.find_map(|path| match seen_of(seen, path) {
         Seen::Enough => None,
+        Seen::Nothing => Some(format!(
+            "every sample at {} was lost: measuring it again would settle it",
+            length(path.len)
+        )),
         Seen::TooNarrow => Some(format!(
             "the offsets measured at {} lie too close together: if all of them are slow there is nothing to compare \
              with; offsets over the whole circle would settle it",

@@ -81,17 +81,19 @@ pub struct Watching<'a> {
     pub signals: &'a Signals,
 }
 
+/// One of the ways that count.
+type Exactly = fn(&Launch, &dyn Fn() -> Option<i32>) -> Result<Done, TraceError>;
+
 impl Watching<'_> {
     /// Watches in one way; the one that samples tells `live` what it has seen so far.
     pub fn by(&self, via: Via, live: &mut dyn FnMut(&Watched)) -> Result<Done, TraceError> {
         let on_signal = || self.signals.to_pass_on();
-        let exactly =
-            |watch: fn(&Launch, &dyn Fn() -> Option<i32>) -> Result<Done, TraceError>| match self.target {
-                Target::Command(launch) => watch(launch, &on_signal),
-                Target::Process(_) | Target::System => {
-                    Err(TraceError::Closed("it watches commands from their start".into()))
-                }
-            };
+        let exactly = |watch: Exactly| match self.target {
+            Target::Command(launch) => watch(launch, &on_signal),
+            Target::Process(_) | Target::System => {
+                Err(TraceError::Closed("it watches commands from their start".into()))
+            }
+        };
         match via {
             Via::Sample => {
                 let end = self

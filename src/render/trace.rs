@@ -92,20 +92,17 @@ fn rows(trace: &Trace, most: usize, style: Style) -> String {
     let sampled = trace.via == Via::Sample;
     let mut table = Table::new(&["lost"]);
     for row in rows {
-        let program = several.then(|| Cell::left(&row.program, 12));
         let numbers = [
             Cell::right(row.share_in_band.map_or_else(|| "?".into(), percent), 8),
             Cell::right(lost(row.lost_ns), 9),
         ];
         let cells: Vec<Cell> = if sampled {
-            let place = row.place.as_ref().map(|kernel| format!(" > {kernel}")).unwrap_or_default();
-            let copies = Cell::right(duration(row.copy_ns.unwrap_or_default()), 10);
-            program
-                .into_iter()
-                .chain([Cell::wide(&format!("{}{place}", row.what)), copies])
-                .chain(numbers)
-                .collect()
+            let program = if several { format!("{}: ", row.program) } else { String::new() };
+            let kernel = row.place.as_ref().map(|kernel| format!(" > {kernel}")).unwrap_or_default();
+            let copies = Cell::right(duration(row.copy_ns.unwrap_or_default()), 9);
+            [Cell::wide(&format!("{program}{}{kernel}", row.what)), copies].into_iter().chain(numbers).collect()
         } else {
+            let program = several.then(|| Cell::left(&row.program, 12));
             let file = Cell::tail(&table::file(row));
             let calls = Cell::right(row.calls.unwrap_or_default().to_string(), 9);
             let bytes = Cell::right(size(row.bytes.unwrap_or_default()), 9);
@@ -115,8 +112,7 @@ fn rows(trace: &Trace, most: usize, style: Style) -> String {
         table.push(cells, row.lost_ns > 0);
     }
     let heads: Vec<&str> = match (several, sampled) {
-        (true, true) => vec!["program", "what copies", "rep movs", "in band", "lost"],
-        (false, true) => vec!["what copies", "rep movs", "in band", "lost"],
+        (_, true) => vec!["what copies", "rep movs", "in band", "lost"],
         (true, false) => vec!["program", "call", "file", "calls", "bytes", "in band", "lost"],
         (false, false) => vec!["call", "file", "calls", "bytes", "in band", "lost"],
     };
@@ -202,7 +198,7 @@ fn buffers(trace: &Trace, style: Style) -> String {
 fn placed(at: &AtOffset) -> &'static str {
     let long = at.bytes / at.copies.max(1) >= 32 << 10;
     match at.offset {
-        0x000 => "page-aligned: mmap, mimalloc, posix_memalign",
+        0x000 => "page-aligned: mmap, mimalloc",
         0x010 if long => "as glibc's malloc places mapped chunks",
         0x030 if long => "as CPython's bytes in glibc's mapped chunks",
         offset if offset % 0x40 == 0 && long => "multiple of 64: jemalloc's large ones",

@@ -273,6 +273,9 @@ fn samples_in_a_band_are_time() {
 #[test]
 fn few_samples_do_not_decide() {
     says(&told(&sampled(&[], 1000), &zen4()), State::Clean, &["of 1000 samples of `app`, none"]);
+    let mut none = sampled(&[], 0);
+    none.cpu_ns = Some(2_000_000);
+    says(&told(&none, &zen4()), State::Inconclusive, &["too few samples"]);
     says(&told(&sampled(&[], 20), &zen4()), State::Inconclusive, &["too few samples", "--via preload"]);
     says(&told(&sampled(&[(8, None, 1)], 20), &zen4()), State::Inconclusive, &["too few samples"]);
     says(&told(&sampled(&[(8, None, 19)], 20), &zen4()), State::Affected, &["lost"]);

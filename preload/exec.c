@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Little stack is used: threads that start programs may have little. */
+
 /* Interpreters of scripts that are followed, as many as the kernel follows. */
 #define SCRIPTS 5
 
@@ -27,7 +29,7 @@ static enum why by_loader(int fd, const Elf64_Ehdr *head, const struct stat *sel
             return STATIC;
         if (part.p_type != PT_INTERP)
             continue;
-        char loader[4096];
+        char loader[256];
         struct stat stat;
         if (part.p_filesz >= sizeof loader || part_of(fd, loader, part.p_filesz, part.p_offset) < (long)part.p_filesz)
             return OTHER_LOADER;
@@ -110,7 +112,7 @@ enum why watchable_by_name(const char *name)
             return watchable(name);
     const char *path = getenv("PATH");
     path = path ? path : "/bin:/usr/bin";
-    char whole[4096];
+    char whole[1024];
     while (!hot.filtered) {
         size_t len = 0, in_name = 0;
         while (path[len] && path[len] != ':')

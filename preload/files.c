@@ -39,16 +39,31 @@ static size_t name_of(int fd, char *name, size_t room)
     return len > 0 && name[0] == '/' ? (size_t)len : 0;
 }
 
-/* The number of a file's entry, made where there is none. */
-static unsigned entry_of(int fd, const struct stat *stat, int flags)
+/* Room for one long name at a time: signal handlers may have next to no stack. Who finds it taken cuts names. */
+static char long_name[4096];
+static char is_taken;
+
+static unsigned entry_of(int fd, const struct stat *stat, int flags, char *name, size_t room);
+
+/* The number of a file's entry. */
+static unsigned number_for(int fd, const struct stat *stat, int flags)
 {
-    struct statfs system = {0};
-    char name[4096];
+    char short_name[256];
+    if (__atomic_test_and_set(&is_taken, __ATOMIC_ACQUIRE))
+        return entry_of(fd, stat, flags, short_name, sizeof short_name);
+    unsigned number = entry_of(fd, stat, flags, long_name, sizeof long_name);
+    __atomic_clear(&is_taken, __ATOMIC_RELEASE);
+    return number;
+}
+
+/* The same, made where there is none; `name` is room. */
+static unsigned entry_of(int fd, const struct stat *stat, int flags, char *name, size_t room)
+{
     size_t len = 0;
     bool is_regular = S_ISREG(stat->st_mode), is_direct = flags & O_DIRECT && is_regular;
     uint64_t key = mixed(2, stat->st_mode & S_IFMT);
     if (!S_ISFIFO(stat->st_mode) && !S_ISSOCK(stat->st_mode)) {
-        len = name_of(fd, name, sizeof name);
+        len = name_of(fd, name, room);
         key = mixed(mixed(identity(stat), is_direct), len);
         for (size_t i = 0; i < len; i++)
             key = mixed(key, (unsigned char)name[i]);
@@ -61,6 +76,7 @@ static unsigned entry_of(int fd, const struct stat *stat, int flags)
         struct file *file = &all_files[number];
         uint64_t found = 0;
         if (__atomic_compare_exchange_n(&file->key, &found, key, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            struct statfs system = {0};
             if (is_regular)
                 BARE(fstatfs, fd, &system, 0, 0);
             file->mode = stat->st_mode;
@@ -84,7 +100,7 @@ static uint64_t looked_up(int fd)
         return KNOWN | NO_ROOM << FILE_SHIFT;
     long flags = BARE(fcntl, fd, F_GETFL, 0, 0);
     flags = flags < 0 ? 0 : flags;
-    uint64_t word = KNOWN | (uint64_t)entry_of(fd, &stat, (int)flags) << FILE_SHIFT;
+    uint64_t word = KNOWN | (uint64_t)number_for(fd, &stat, (int)flags) << FILE_SHIFT;
     if (S_ISREG(stat.st_mode) && !(flags & O_DIRECT))
         word |= REGULAR;
     if (flags & O_APPEND)

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define MAGIC 0x316f6c6572707366 /* "fsprelo1" */
+#define MAGIC 0x316f6c6572707366
 
 #define PROCESSES 16384
 #define FILES 8192

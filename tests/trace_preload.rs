@@ -5,117 +5,17 @@
 //! which nothing may be left.
 
 mod common;
+#[path = "trace_preload/workshop.rs"]
+mod workshop;
 
-use common::{Place, text};
+use common::text;
 use fsprobe::report::{Copies, FileKind, Watched};
-use fsprobe::trace::{Launch, TraceError, preload};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-/// Set for the process that watches: the words, separated by newlines.
-const WORDS: &str = "FSPROBE_TEST_WORDS";
-/// Where it puts what it saw.
-const RESULT: &str = "FSPROBE_TEST_RESULT";
-
-#[derive(Serialize, Deserialize)]
-enum Told {
-    Done { watched: Watched, code: Option<i32>, signal: Option<i32> },
-    Refused(u8, String),
-    Closed(String),
-}
-
-/// What the process that watches does.
-#[test]
-fn watcher() {
-    let Some(words) = std::env::var_os(WORDS) else { return };
-    let words = words.to_str().unwrap().split('\n').map(OsString::from).collect();
-    let told = match preload::watch(&Launch { words, environment: vec![] }, &|| None) {
-        Ok(done) => {
-            let status = done.status.unwrap();
-            Told::Done { watched: done.watched, code: status.code(), signal: status.signal() }
-        }
-        Err(TraceError::Refused(refused)) => Told::Refused(refused.code(), refused.to_string()),
-        Err(error) => Told::Closed(error.to_string()),
-    };
-    std::fs::write(std::env::var_os(RESULT).unwrap(), serde_json::to_vec(&told).unwrap()).unwrap();
-}
-
-/// A place with test programs and a file of 1 MiB; none where nothing can be built or watched.
-struct Workshop {
-    place: Place,
-    file: PathBuf,
-}
-
-impl Workshop {
-    fn new() -> Option<Workshop> {
-        if !cfg!(target_env = "gnu") || Command::new("cc").arg("--version").output().is_err() {
-            eprintln!("skipped: no C compiler (cc) or another C library");
-            return None;
-        }
-        let place = Place::new();
-        std::fs::create_dir(place.path("tmp")).unwrap();
-        let file = place.file("source", 1 << 20);
-        Some(Workshop { place, file })
-    }
-
-    /// A program built of a fixture.
-    fn build(&self, source: &str, options: &[&str]) -> PathBuf {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/trace").join(source);
-        let out = self.place.path(&format!("{}-built", source.file_stem().unwrap().display()));
-        let usual = ["-O1", "-fno-builtin", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow", "-pthread"];
-        let built = Command::new("cc").args(usual).args(options).arg(&source).arg("-o").arg(&out).arg("-ldl").output();
-        let built = built.unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        out
-    }
-
-    /// A command of the process that watches.
-    fn watcher(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["watcher", "--exact", "--nocapture"]).env(WORDS, words.join("\n"));
-        command.env(RESULT, self.place.path("result")).env("TMPDIR", self.place.path("tmp"));
-        command.env_remove("XDG_RUNTIME_DIR").env_remove("LD_PRELOAD");
-        command
-    }
-
-    #[track_caller]
-    fn told(&self, output: &Output) -> Told {
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        assert!(!said.contains("preload"), "the loader complained: {said}");
-        let left: Vec<_> = std::fs::read_dir(self.place.path("tmp")).unwrap().collect();
-        assert!(left.is_empty(), "{left:?}");
-        serde_json::from_slice(&std::fs::read(self.place.path("result")).unwrap()).unwrap()
-    }
-
-    fn tell(&self, words: &[&str]) -> Told {
-        self.told(&self.watcher(words).output().unwrap())
-    }
-
-    /// What a command did that ended well.
-    #[track_caller]
-    fn watch(&self, words: &[&str]) -> Watched {
-        let output = self.watcher(words).output().unwrap();
-        match self.told(&output) {
-            Told::Done { watched, code: Some(0), .. } => watched,
-            Told::Done { code, signal, .. } => panic!("{code:?} {signal:?} {output:?}"),
-            Told::Refused(_, why) | Told::Closed(why) => panic!("{why}"),
-        }
-    }
-
-    /// The program of many acts, doing one of them; nothing unseen.
-    #[track_caller]
-    fn act(&self, acts: &Path, act: &str, more: &str) -> Watched {
-        let watched = self.watch(&[text(acts), act, text(&self.file), more]);
-        assert_eq!(watched.unseen, vec![]);
-        watched
-    }
-}
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use workshop::{Told, Workshop};
 
 type Landings = Vec<(Option<u16>, u64, u64)>;
 
@@ -203,8 +103,10 @@ fn every_call_is_counted_where_it_landed() {
     let window = fsprobe::host::rep_movsb_window(loader, &[]).unwrap_or((0, u64::MAX));
     let is_counted = window.0 < 65_536 && 65_536 < window.1;
     for (call, distances) in [("memcpy", &[8][..]), ("memmove", &[9, -8]), ("mempcpy", &[10])] {
-        let all: Vec<_> = distances.iter().map(|&d| if d > 0 { (d, 2, 131_072) } else { (d, 1, 65_536) }).collect();
-        let (copies, bytes) = all.iter().fold((0, 0), |sum, (_, copies, bytes)| (sum.0 + copies, sum.1 + bytes));
+        let all: Vec<_> =
+            distances.iter().map(|&d| if d > 0 { (d, 2, 131_072) } else { (d, 1, 65_536) }).collect();
+        let (copies, bytes) =
+            all.iter().fold((0, 0), |sum, (_, copies, bytes)| (sum.0 + copies, sum.1 + bytes));
         match is_counted {
             true => check(call, Memory, copies, 0, bytes, &all),
             false => check(call, Memory, 0, 0, 0, &[]),
@@ -213,7 +115,10 @@ fn every_call_is_counted_where_it_landed() {
     let named = rows(&watched, "pread64").next().unwrap();
     assert_eq!(named.file.as_deref(), Some(text(&workshop.file)));
     assert!(named.program.starts_with("calls-built") && named.from_file == Some(true));
-    assert_eq!(named.buffers.iter().map(|b| (b.offset, b.copies)).collect::<Vec<_>>(), [(0, 2), (16, 1), (17, 1)]);
+    assert_eq!(
+        named.buffers.iter().map(|b| (b.offset, b.copies)).collect::<Vec<_>>(),
+        [(0, 2), (16, 1), (17, 1)]
+    );
     assert!(rows(&watched, "recv").all(|row| row.file.is_none()));
     assert!(watched.cpu_ns.is_some() && watched.wall_ns > 0 && watched.samples.is_none());
 }
@@ -223,7 +128,8 @@ fn a_rust_program_is_counted_as_well() {
     let Some(workshop) = Workshop::new() else { return };
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/trace/reads.rs");
     let (program, out) = (workshop.place.path("reads"), workshop.place.path("out"));
-    let built = Command::new("rustc").args(["--edition=2024", "-O", "-o", text(&program), text(&source)]).output();
+    let built =
+        Command::new("rustc").args(["--edition=2024", "-O", "-o", text(&program), text(&source)]).output();
     let Some(built) = built.ok().filter(|built| built.status.success()) else {
         eprintln!("skipped: rustc cannot be run here");
         return;
@@ -289,7 +195,9 @@ fn hostile_programs_behave_as_ever_and_are_counted() {
     assert!(filtered.unseen.len() == 1 && filtered.unseen[0].why.contains("filter"), "{:?}", filtered.unseen);
     for signal in [11, 9, 15] {
         match workshop.tell(&[text(&acts), "die", text(&workshop.file), &signal.to_string()]) {
-            Told::Done { watched, code: None, signal: Some(died) } if died == signal => assert_preads(&watched, 1),
+            Told::Done { watched, code: None, signal: Some(died) } if died == signal => {
+                assert_preads(&watched, 1)
+            }
             _ => panic!("signal {signal}"),
         }
     }
@@ -302,7 +210,9 @@ fn the_environment_is_as_without() {
     let (plain, with) = (workshop.place.path("plain"), workshop.place.path("with"));
     let library = workshop.build("library.c", &["-shared", "-fPIC"]);
     for preloaded in [None, Some(""), Some(text(&library))] {
-        let words = |out: &Path| [text(&acts).to_owned(), "environment".into(), text(&workshop.file).into(), text(out).into()];
+        let words = |out: &Path| {
+            [text(&acts).to_owned(), "environment".into(), text(&workshop.file).into(), text(out).into()]
+        };
         let mut bare = workshop.watcher(&words(&with).each_ref().map(String::as_str));
         let mut direct = Command::new(&acts);
         direct.args(&words(&plain)[1..]);
@@ -314,7 +224,11 @@ fn the_environment_is_as_without() {
         assert!(direct.status().unwrap().success());
         let list = |file: &Path| {
             let told = std::fs::read_to_string(file).unwrap();
-            let mut lines: Vec<String> = told.lines().filter(|l| l.starts_with("LD_") || l.starts_with("PATH")).map(Into::into).collect();
+            let mut lines: Vec<String> = told
+                .lines()
+                .filter(|l| l.starts_with("LD_") || l.starts_with("PATH"))
+                .map(Into::into)
+                .collect();
             lines.sort();
             lines
         };
@@ -376,7 +290,8 @@ fn what_cannot_be_watched_is_said() {
         let watched = workshop.watch(&[text(&acts), "start", text(&workshop.file), text(&own)]);
         assert!(watched.unseen[0].why.contains("another C library"), "{:?}", watched.unseen);
     }
-    let watched = workshop.watch(&["sh", "-c", &format!("exec {} once {}", text(&acts), text(&workshop.file))]);
+    let watched =
+        workshop.watch(&["sh", "-c", &format!("exec {} once {}", text(&acts), text(&workshop.file))]);
     assert_preads(&watched, 1);
 }
 
@@ -391,13 +306,48 @@ fn what_the_command_leaves_running_is_told_and_runs_on() {
     let output = watcher.output().unwrap();
     let Told::Done { watched, code: Some(0), .. } = workshop.told(&output) else { panic!("not done") };
     assert_preads(&watched, 1);
-    assert!(watched.unseen.len() == 1 && watched.unseen[0].what.contains("still run"), "{:?}", watched.unseen);
-    let began = std::time::Instant::now();
-    while std::fs::read_to_string(&out).map_or(0, |told| told.len()) == 0 && began.elapsed().as_secs() < 30 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    assert!(!std::fs::read_to_string(&out).unwrap().contains("LD_PRELOAD"), "started after the folder had gone");
+    assert!(
+        watched.unseen.len() == 1 && watched.unseen[0].what.contains("still run"),
+        "{:?}",
+        watched.unseen
+    );
+    wait_until(|| std::fs::read_to_string(&out).is_ok_and(|told| !told.is_empty()));
+    assert!(
+        !std::fs::read_to_string(&out).unwrap().contains("LD_PRELOAD"),
+        "started after the folder had gone"
+    );
     assert!(!std::fs::read_to_string(&errors).unwrap().contains("ld.so"));
+}
+
+#[test]
+fn a_killed_fsprobe_is_not_missed() {
+    let Some(workshop) = Workshop::new() else { return };
+    let acts = workshop.build("acts.c", &[]);
+    let out = workshop.place.path("later");
+    let mut watcher = workshop.watcher(&[text(&acts), "late", text(&workshop.file), text(&out)]);
+    let mut watcher = watcher.stdout(Stdio::null()).spawn().unwrap();
+    let told = || std::fs::read_to_string(&out);
+    wait_until(|| told().is_ok());
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+    wait_until(|| told().is_ok_and(|told| !told.is_empty()));
+    assert!(!told().unwrap().contains("LD_PRELOAD"));
+    // The next one tidies up, as soon as the program is gone.
+    wait_until(|| {
+        assert!(
+            workshop.watcher(&[text(&acts), "once", text(&workshop.file)]).output().unwrap().status.success()
+        );
+        std::fs::read_dir(workshop.place.path("tmp")).unwrap().count() == 0
+    });
+}
+
+#[track_caller]
+fn wait_until(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

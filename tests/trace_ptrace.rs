@@ -3,6 +3,8 @@
 
 #[path = "trace_ptrace/behaviour.rs"]
 mod behaviour;
+#[path = "trace_ptrace/job.rs"]
+mod job;
 #[path = "trace_ptrace/programs.rs"]
 mod programs;
 #[path = "trace_ptrace/strace.rs"]

@@ -162,11 +162,10 @@ const SECCOMP: u64 = 3;
 /// Before Linux 5.3, and in some sandboxes.
 pub fn call(thread: u32) -> io::Result<Option<At>> {
     let mut info: SyscallInfo = [0; 11];
-    let into = &raw mut info;
+    let (number, into) = (thread as libc::pid_t, &raw mut info);
     // SAFETY: the kernel writes at most that many bytes to `info`; a thread that is no stopped tracee of the
     // calling one is refused.
-    let written =
-        unsafe { libc::ptrace(GET_SYSCALL_INFO as _, thread as libc::pid_t, size_of::<SyscallInfo>(), into) };
+    let written = unsafe { libc::ptrace(GET_SYSCALL_INFO as _, number, size_of::<SyscallInfo>(), into) };
     if written < 0 {
         let error = io::Error::last_os_error();
         return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };

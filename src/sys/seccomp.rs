@@ -88,10 +88,9 @@ impl Filter {
 /// # Errors
 /// With the kernel's reason.
 pub fn available() -> io::Result<()> {
-    let action = TRACE;
+    let (asked, action) = (libc::SECCOMP_GET_ACTION_AVAIL, TRACE);
     // SAFETY: the kernel reads the four bytes of `action`.
-    let failed =
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) };
+    let failed = unsafe { libc::syscall(libc::SYS_seccomp, asked, 0, &raw const action) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -26,7 +26,7 @@ fn a_watcher_of_its_own() {
 }
 
 /// That program, ready to start.
-fn watcher(words: &[&str]) -> Command {
+pub fn watcher(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "behaviour::a_watcher_of_its_own", "--ignored", "--nocapture"]);
     command.env(WATCHED, words.join("\n")).stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::null());
@@ -139,13 +139,13 @@ fn programs_of_32_bits_run_and_are_named() {
 }
 
 /// The state of a process as /proc tells it; none where it is gone.
-fn state(process: &str) -> Option<char> {
+pub fn state(process: &str) -> Option<char> {
     let stat = std::fs::read_to_string(Path::new("/proc").join(process).join("stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Waits until something holds.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
+pub fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < Duration::from_secs(30), "{what}");

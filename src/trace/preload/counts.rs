@@ -5,7 +5,7 @@ use crate::report::{AtOffset, Copies, FileKind, Landing, PAGE};
 use std::collections::BTreeMap;
 use std::io;
 
-pub const MAGIC: u64 = 0x316f_6c65_7072_7366;
+pub const MAGIC: u64 = 0x316f_6c65_7270_7366;
 pub const PROCESSES: usize = 16_384;
 const FILES: usize = 8192;
 const STRANGERS: usize = 256;
@@ -172,8 +172,10 @@ impl Counts {
         let count = (self.head(Head::Strangers) as usize).min(STRANGERS);
         let told = (0..count).map(|number| self.record::<4>(STRANGERS_AT, number));
         told.filter(|[_, why, ..]| *why != 0)
-            .map(|[by, why, at, len]| {
-                Stranger { by: by as u32, why, name: self.name(at, len).unwrap_or_else(|| "a program".into()) }
+            .map(|[by, why, at, len]| Stranger {
+                by: by as u32,
+                why,
+                name: self.name(at, len).unwrap_or_else(|| "a program".into()),
             })
             .collect()
     }
@@ -296,9 +298,17 @@ impl Key {
             key >>= bits;
             part as usize
         };
-        let (value, class, kind, file, call, process) = (take(13), take(6), take(2), take(13), take(6), take(14));
+        let (value, class, kind, file, call, process) =
+            (take(13), take(6), take(2), take(13), take(6), take(14));
         let kind = [Kind::Landing, Kind::Buffer, Kind::Failed, Kind::Empty][kind];
-        (call < CALLS.len()).then_some(Key { process, call, file, kind, class: class as u8, value: value as u16 })
+        (call < CALLS.len()).then_some(Key {
+            process,
+            call,
+            file,
+            kind,
+            class: class as u8,
+            value: value as u16,
+        })
     }
 }
 
@@ -330,7 +340,8 @@ mod tests {
         for (name, number) in numbers {
             assert_eq!(defined(name), number, "{name}");
         }
-        let bits = ["VALUE", "CLASS", "KIND", "FILE", "CALL", "PROCESS"].map(|part| defined(&format!("{part}_BITS")));
+        let bits = ["VALUE", "CLASS", "KIND", "FILE", "CALL", "PROCESS"]
+            .map(|part| defined(&format!("{part}_BITS")));
         assert_eq!(bits, [13, 6, 2, 13, 6, 14]);
     }
 

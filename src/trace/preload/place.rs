@@ -121,7 +121,8 @@ fn is_orphan(mut counts: &File) -> bool {
     let mut bytes = Vec::new();
     flock(counts, FlockOperation::NonBlockingLockExclusive).is_ok()
         && counts.read_to_end(&mut bytes).is_ok()
-        && Counts::of(&bytes).is_ok_and(|counts| !counts.processes().iter().any(|process| is_running(process.pid)))
+        && Counts::of(&bytes)
+            .is_ok_and(|counts| !counts.processes().iter().any(|process| is_running(process.pid)))
 }
 
 /// The file of counts, locked as long as it is open. All its room is taken now: a program that met a full disk at a count would be ended.

@@ -53,7 +53,11 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
         (Head::NameBytes, NAME_BYTES, "the names of some files"),
     ] {
         if counts.head(word) > room as u64 {
-            all.push(unseen(what.into(), "there was no room for so many in the memory shared with the program", Some(REMEDY)));
+            all.push(unseen(
+                what.into(),
+                "there was no room for so many in the memory shared with the program",
+                Some(REMEDY),
+            ));
         }
     }
     let unready = counts.head(Head::Begun).saturating_sub(counts.head(Head::Started));

@@ -39,8 +39,8 @@ const MAPPINGS_WITH_INODES: u64 = 1 << 23;
 const EXECS_MARKED: u64 = 1 << 24;
 const OWN_CLOCK: u64 = 1 << 25;
 
-/// Of enum perf_event_x86_regs: CX, SI and DI where it was interrupted.
-const AT_INTERRUPT: u64 = 1 << 2 | 1 << 4 | 1 << 5;
+/// Of enum perf_event_x86_regs: CX, SI, DI and FLAGS where it was interrupted.
+const AT_INTERRUPT: u64 = 1 << 2 | 1 << 4 | 1 << 5 | 1 << 9;
 /// BP, SP and IP of the user space below.
 const OF_USER: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 

@@ -1,16 +1,17 @@
 //! Whether an interrupted instruction is a `rep movs`.
 //!
-//! In user space its bytes tell. So they do in the kernel where /proc/kcore may be read (root). Elsewhere the
-//! registers must **fit**: kernels from 6.4 on have `rep movsb` inlined wherever they copy, so that no symbol tells.
-//! They fit where RCX holds a count that a copy can have left (1 to 2 GiB), and RSI and RDI point the one
-//! into user space and the other into the kernel, or both into the kernel inside a function known to copy
-//! (`memcpy`, `copy_page`). Arguments of ordinary functions seldom look so: a pointer in RCX is no count.
+//! In user space its bytes tell. So they do in the kernel where /proc/kcore may be read (root, if the kernel has it).
+//! Elsewhere the registers must **fit**: kernels from 6.4 on have `rep movsb` inlined wherever they copy, so that no
+//! symbol tells. They fit where RCX holds a count that a copy can have left (1 byte to 2 GiB), and
+//! * RSI and RDI point the one into user space and the other into the kernel, and AC is set in RFLAGS: where the CPU
+//!   has SMAP, the kernel sets that flag for the very instructions that access user memory; or
+//! * both point into the kernel, inside a function known to copy (`memcpy`, `copy_page`).
 
 use super::kernel::Kernel;
 use super::records::Registers;
 use super::world::{ModuleId, World};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 /// The longest instruction there is.
@@ -19,12 +20,16 @@ pub const LONGEST: usize = 15;
 /// The most that one system call moves (MAX_RW_COUNT).
 const MOST_BYTES: u64 = 0x7fff_f000;
 
+/// RFLAGS.AC.
+const ACCESS: u64 = 1 << 18;
+
 /// What tells copies, with what has been told already.
 #[derive(Debug)]
 pub struct Copying {
     user: HashMap<(ModuleId, u64), bool>,
     kernel: HashMap<u64, bool>,
     core: Option<KernelMemory>,
+    has_smap: bool,
     /// Samples of user space whose instruction could not be read.
     pub unread: u64,
 }
@@ -32,7 +37,16 @@ pub struct Copying {
 impl Copying {
     /// With the kernel's memory where it may be read.
     pub fn new() -> Copying {
-        Copying { user: HashMap::new(), kernel: HashMap::new(), core: KernelMemory::open(), unread: 0 }
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        // The kernel's view of the CPU's flags, which booting with `nosmap` changes.
+        let has_smap = cpu.lines().find(|line| line.starts_with("flags"));
+        Copying {
+            user: HashMap::new(),
+            kernel: HashMap::new(),
+            core: KernelMemory::open(),
+            has_smap: has_smap.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "smap")),
+            unread: 0,
+        }
     }
 
     /// Whether user space was interrupted in a `rep movs`.
@@ -61,7 +75,7 @@ impl Copying {
     /// Whether the kernel was interrupted in a `rep movs`; `names` are read where they are needed for that.
     pub fn in_kernel(&mut self, names: &mut Option<Kernel>, ip: u64, registers: Registers) -> bool {
         let Some(core) = &self.core else {
-            return fits(registers, || {
+            return fits(registers, self.has_smap, || {
                 let names = names.get_or_insert_with(Kernel::of_this_machine);
                 names.function(ip).is_some_and(is_copier)
             });
@@ -102,12 +116,15 @@ fn is_copier(function: &str) -> bool {
 }
 
 /// Whether the kernel's registers are those of a copy.
-fn fits(Registers { cx, si, di }: Registers, in_a_copier: impl FnOnce() -> bool) -> bool {
+fn fits(registers: Registers, has_smap: bool, in_a_copier: impl FnOnce() -> bool) -> bool {
+    let Registers { cx, si, di, flags } = registers;
     if !(1..=MOST_BYTES).contains(&cx) {
         return false;
     }
     match (half(si), half(di)) {
-        (Some(Half::User), Some(Half::Kernel)) | (Some(Half::Kernel), Some(Half::User)) => true,
+        (Some(Half::User), Some(Half::Kernel)) | (Some(Half::Kernel), Some(Half::User)) => {
+            flags & ACCESS != 0 || !has_smap
+        }
         (Some(Half::Kernel), Some(Half::Kernel)) => in_a_copier(),
         _ => false,
     }
@@ -193,10 +210,13 @@ mod tests {
     #[test]
     fn registers_fit_or_not() {
         let (user, kernel) = (0x7f00_1234_5678, 0xffff_8880_0000_1000);
-        let fit = |cx, si, di, copier: bool| fits(Registers { cx, si, di }, || copier);
+        let of = |cx, si, di, flags| Registers { cx, si, di, flags };
+        let fit = |cx, si, di, copier: bool| fits(of(cx, si, di, ACCESS), true, || copier);
         assert!(fit(4096, kernel, user, false), "to user space");
         assert!(fit(1, user, kernel, false), "from user space");
         assert!(fit(4096, kernel, kernel, true) && !fit(4096, kernel, kernel, false), "memcpy");
+        assert!(!fits(of(4096, kernel, user, 0x202), true, || false), "user memory is closed");
+        assert!(fits(of(4096, kernel, user, 0x202), false, || false), "it never is");
         assert!(!fit(0, kernel, user, false), "done");
         assert!(!fit(kernel, user, kernel, false), "vfs_read(file, buffer, count, &position)");
         assert!(!fit(4096, user, user, true), "the kernel copies nothing so");

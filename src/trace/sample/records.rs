@@ -88,6 +88,7 @@ pub struct Registers {
     pub cx: u64,
     pub si: u64,
     pub di: u64,
+    pub flags: u64,
 }
 
 /// Where user space stood.
@@ -163,7 +164,10 @@ fn sample(mut fields: Fields<'_>, misc: u16, has_chains: bool) -> Option<Sample<
     let stack = fields.stack()?;
     let registers = match fields.word()? {
         0 => None,
-        _ => Some(Registers { cx: fields.word()?, si: fields.word()?, di: fields.word()? }),
+        _ => {
+            let (cx, si, di, flags) = (fields.word()?, fields.word()?, fields.word()?, fields.word()?);
+            Some(Registers { cx, si, di, flags })
+        }
     };
     let user = user.map(|[bp, sp, ip]| User { is_64: user_abi == ABI_64, bp, sp, ip, stack });
     Some(Sample { in_kernel, ip, pid, tid, chain, user, registers })

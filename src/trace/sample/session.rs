@@ -15,9 +15,9 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Pages of a ring at first: with those of every CPU about a quarter of what an ordinary user may lock
-/// (perf_event_mlock_kb is 516 for each CPU).
-const PAGES: usize = 32;
+/// Pages of a ring at first, a third of a second's samples: with those of every CPU half of what an ordinary user
+/// may lock (perf_event_mlock_kb is 516 for each CPU).
+const PAGES: usize = 64;
 
 /// How often rings are looked into where none fills before.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

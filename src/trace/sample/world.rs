@@ -125,8 +125,10 @@ impl World {
         if !is_new && self.knows(tid) {
             return;
         }
-        let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-        self.threads.insert(tid, name.trim_end().to_owned());
+        let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+        // It may have ended: threads begin with the name of the one that began them.
+        let name = name.map_or_else(|_| self.name_of(pid).to_owned(), |name| name.trim_end().to_owned());
+        self.threads.insert(tid, name);
         self.processes.entry(pid).or_default().threads += 1;
         if is_new {
             let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();

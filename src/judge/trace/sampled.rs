@@ -29,7 +29,11 @@ pub fn loss(samples: &Samples, bands: &TraceBands, cpu_ns: Option<u64>) -> Loss 
     }
     let all_bands = bands.paths.iter().flat_map(|path| &path.bands);
     let worst = all_bands.map(gain).fold(0.0, f64::max);
-    let mean = if hits > 0 { tally.all.lost_ns / (hits as f64 * period_ns).max(1.0) } else { worst };
+    let mean = match hits {
+        // the time here is what a share of it is of
+        0 => worst.min(1.0),
+        hits => tally.all.lost_ns / (hits as f64 * period_ns).max(1.0),
+    };
     let taken = samples.taken.max(hits);
     // a program may end before its first sample
     let seen_ns = (taken as f64 * period_ns).max(whole_ns(samples, cpu_ns));
@@ -108,6 +112,7 @@ fn what(inside: &Inside) -> What {
         what: inside.site.as_ref().map_or_else(|| "unknown".into(), site),
         place: inside.kernel.clone(),
         kind: None,
+        from_file: None,
     }
 }
 

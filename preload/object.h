@@ -45,8 +45,10 @@ extern union hot_page {
 #define hot (hot_page.state)
 #define shared (hot.memory)
 
-/* start.c: begins again in a child; false where there is nothing to begin with. */
-bool begin_in_child(void);
+/* start.c: a number for a process, 0 where all are taken. */
+uint32_t reserve_number(void);
+/* Begins again in a child, with a number that was reserved or 0; false where there is nothing to begin with. */
+bool begin_in_child(uint32_t number);
 /* From here on no system call may be added to the program's own. */
 void note_filter(void);
 
@@ -55,7 +57,7 @@ void note_filter(void);
 /* Whether calls are to be counted: the first thing that each asks. */
 static inline bool is_watched(void)
 {
-    return LIKELY(shared) || begin_in_child();
+    return LIKELY(shared) || begin_in_child(0);
 }
 
 #define all_processes ((struct process *)((char *)shared + PROCESSES_AT))

@@ -239,6 +239,22 @@ EXPORT int pclose(FILE *stream)
     return CALL(pclose)(stream);
 }
 
+/* The child has its number from its parent, so that fsprobe knows of it however soon the parent ends. */
+NEXT(fork);
+EXPORT pid_t fork(void)
+{
+    uint32_t number = is_watched() && !hot.filtered ? reserve_number() : 0;
+    pid_t child = CALL(fork)();
+    if (child == 0)
+        begin_in_child(number);
+    else if (child > 0 && is_watched()) {
+        hot.has_forked = true; /* both have the same files open */
+        if (number)
+            all_processes[number].pid = (uint64_t)child;
+    }
+    return child;
+}
+
 /* vfork returns twice on one stack, so it cannot be called on: it is made here. While the child uses this
  * memory, descriptors are not remembered, since they may be the child's. */
 _Static_assert(offsetof(struct state, vforks) == 28, "the place in the instructions below");

@@ -22,25 +22,32 @@ void resolve(void **slot, const char *name)
     *slot = dlsym(RTLD_NEXT, name);
 }
 
-/* Gives this process a number of its own. */
-static uint32_t entered(void)
+uint32_t reserve_number(void)
 {
     uint64_t number = add(&kept.memory->processes, 1);
-    if (number >= PROCESSES)
-        return 0; /* all that find no room */
+    return number < PROCESSES ? (uint32_t)number : 0;
+}
+
+/* Gives this process a number of its own, the one that was reserved for it or another. */
+static uint32_t entered(uint32_t number)
+{
+    if (!number && !(number = reserve_number()))
+        return 0;
     struct process *process = (struct process *)((char *)kept.memory + PROCESSES_AT) + number;
     process->pid = (uint64_t)BARE(getpid, 0, 0, 0, 0);
     BARE(prctl, PR_GET_NAME, process->name, 0, 0);
-    return (uint32_t)number;
+    return number;
 }
 
-bool begin_in_child(void)
+bool begin_in_child(uint32_t number)
 {
     if (!kept.memory)
         return false;
+    if (shared)
+        return true;
     kept.has_forked = true;
     if (!kept.filtered)
-        kept.process = entered();
+        kept.process = entered(number);
     hot.copies_above = kept.copies_above;
     hot.copies_below = kept.copies_below;
     hot.process = kept.process;
@@ -134,6 +141,6 @@ __attribute__((constructor)) static void start(void)
     kept.memory = found;
     kept.copies_above = found->memcpy_above;
     kept.copies_below = found->memcpy_below;
-    kept.process = entered();
+    kept.process = entered(0);
     hot = kept;
 }

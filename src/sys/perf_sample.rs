@@ -48,6 +48,9 @@ const OF_USER: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 /// or copy and the program.
 pub const STACK_BYTES: u32 = 512;
 
+/// PERF_FORMAT_LOST, from Linux 6.0 on.
+const WITH_LOST: u64 = 1 << 4;
+
 /// Kernel frames a sample may hold.
 const CHAIN_FRAMES: u16 = 32;
 
@@ -108,7 +111,19 @@ pub struct Wanted {
 
 /// A clock that interrupts, and the descriptor that stands for it.
 #[derive(Debug)]
-pub struct Event(File);
+pub struct Event {
+    file: File,
+    tells_lost: bool,
+}
+
+/// What an event counted so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Nanoseconds that its threads ran, user and system.
+    pub ran_ns: u64,
+    /// Records that the ring had no room for; 0 where the kernel does not say.
+    pub lost: u64,
+}
 
 impl Event {
     /// Starts interrupting; without a CPU on whichever the thread runs, which allows no ring.
@@ -116,24 +131,32 @@ impl Event {
     /// # Errors
     /// Where the kernel's settings, a sandbox or the thread's owner do not allow it.
     pub fn open(whose: Whose, cpu: Option<u32>, wanted: &Wanted) -> Result<Event, PerfError> {
-        let attributes = attributes(whose, wanted);
         let thread = match whose {
             Whose::Started => 0,
             Whose::Thread(thread) => thread as libc::pid_t,
             Whose::Everyone => -1,
         };
         let (cpu, no_group) = (cpu.map_or(-1, |cpu| cpu as libc::c_int), -1);
-        // SAFETY: the kernel reads `size` bytes of the attributes, which are that long; the other arguments
-        // are plain numbers.
-        let fd = unsafe {
-            let call = libc::SYS_perf_event_open;
-            libc::syscall(call, &raw const attributes, thread, cpu, no_group, CLOSE_ON_EXEC)
+        let open = |read_format| {
+            let attributes = Attributes { read_format, ..attributes(whose, wanted) };
+            // SAFETY: the kernel reads `size` bytes of the attributes, which are that long; the other arguments
+            // are plain numbers.
+            let fd = unsafe {
+                let call = libc::SYS_perf_event_open;
+                libc::syscall(call, &raw const attributes, thread, cpu, no_group, CLOSE_ON_EXEC)
+            };
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: the kernel has just given this descriptor to us alone.
+            let file = File::from(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+            Ok(Event { file, tells_lost: read_format == WITH_LOST })
         };
-        if fd < 0 {
-            return Err(refused(io::Error::last_os_error(), whose, wanted));
-        }
-        // SAFETY: the kernel has just given this descriptor to us alone.
-        Ok(Event(File::from(unsafe { OwnedFd::from_raw_fd(fd as i32) })))
+        let opened = match open(WITH_LOST) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(0),
+            opened => opened,
+        };
+        opened.map_err(|error| refused(error, whose, wanted))
     }
 
     /// Has its records written to the ring of another event of the same CPU.
@@ -142,26 +165,28 @@ impl Event {
     /// Where the kernel refuses.
     pub fn write_to_ring_of(&self, other: &Event) -> io::Result<()> {
         // SAFETY: both descriptors are open, and the request takes a descriptor's number.
-        match unsafe { libc::ioctl(self.0.as_raw_fd(), IOC_SET_OUTPUT, other.0.as_raw_fd()) } {
+        match unsafe { libc::ioctl(self.file.as_raw_fd(), IOC_SET_OUTPUT, other.file.as_raw_fd()) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// Nanoseconds that its threads ran so far, user and system.
+    /// What it counted so far.
     ///
     /// # Errors
     /// Where the kernel does not say.
-    pub fn ran_ns(&self) -> io::Result<u64> {
-        let mut count = [0; 8];
-        (&self.0).read_exact(&mut count)?;
-        Ok(u64::from_ne_bytes(count))
+    pub fn counts(&self) -> io::Result<Counts> {
+        let mut words = [0; 16];
+        let len = if self.tells_lost { 16 } else { 8 };
+        (&self.file).read_exact(&mut words[..len])?;
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| words[at + byte]));
+        Ok(Counts { ran_ns: word(0), lost: word(8) })
     }
 }
 
 impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }
 
@@ -223,6 +248,9 @@ pub struct Ring {
     bytes: usize,
 }
 
+// SAFETY: the mapping belongs to this value alone, and any thread may read it.
+unsafe impl Send for Ring {}
+
 impl Ring {
     /// A ring for an event of one CPU, of so many pages, a power of two.
     ///
@@ -235,7 +263,7 @@ impl Ring {
         // is open while borrowed.
         let start = unsafe {
             let rights = libc::PROT_READ | libc::PROT_WRITE;
-            let file = event.0.as_raw_fd();
+            let file = event.file.as_raw_fd();
             libc::mmap(std::ptr::null_mut(), page + bytes, rights, libc::MAP_SHARED, file, 0)
         };
         if start == libc::MAP_FAILED {
@@ -316,12 +344,12 @@ mod tests {
             let event = Event::open(Whose::Thread(own), Some(cpu), &WANTED)?;
             let mut ring = Ring::of(&event, 8).map_err(PerfError::Other)?;
             let began = std::time::Instant::now();
-            while event.ran_ns().unwrap() < 5_000_000 && began.elapsed().as_secs() < 20 {}
+            while event.counts().unwrap().ran_ns < 5_000_000 && began.elapsed().as_secs() < 20 {}
             let mut bytes = Vec::new();
             ring.take(&mut bytes);
             let first = bytes.len();
             ring.take(&mut bytes);
-            Ok::<_, PerfError>((first, event.ran_ns().unwrap()))
+            Ok::<_, PerfError>((first, event.counts().unwrap().ran_ns))
         });
         match told.join().unwrap() {
             Ok((bytes, ran)) => assert!(bytes > 500 && ran > 0, "{bytes} {ran}"),

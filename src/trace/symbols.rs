@@ -212,8 +212,8 @@ mod tests {
         for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &own] {
             std::fs::write(&path, bytes).unwrap();
             let mut module = Module::of(File::open(&path).unwrap());
-            assert_eq!(module.function(0x1000), None);
             assert_eq!(module.rule(0x1000), None);
+            assert_eq!(module.function(0x1000), None);
             assert_eq!(module.lines().of(0x1000), (None, None));
         }
     }

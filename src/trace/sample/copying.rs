@@ -63,7 +63,7 @@ impl Copying {
             let module = module.and_then(|module| world.module(module));
             len = module.map_or(0, |module| module.bytes(position, &mut bytes).len());
         }
-        self.unread += u64::from(len == 0);
+        self.unread += u64::from(len == 0 && !world.is_vdso(pid, ip));
         let is_copy = is_rep_movs(&bytes[..len]);
         // Memory without a file (code made at run time) may hold something else the next time.
         if let (Some(module), true) = (module, len > 0) {

@@ -1,21 +1,25 @@
 //! The events of a target, a ring for each CPU, and what comes out of them in the order of time.
+//!
+//! While a target is watched a thread of its own empties the rings: what samples are made into, tables of large
+//! programs for one, takes longer than a ring lasts.
 
 use super::Target;
+use super::machine::{Descriptors, online, system_ns, threads_of};
 use super::records::{Raw, Record, split};
 use super::tally::Tally;
 use super::world::World;
 use crate::report::Unseen;
 use crate::sys::clock::now_ns;
 use crate::sys::perf::PerfError;
-use crate::sys::perf_sample::{Event, Ring, Wanted, Whose};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Resource, getrlimit, setrlimit};
+use crate::sys::perf_sample::{Counts, Event, Ring, Wanted, Whose};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::HashSet;
-use std::fs;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Pages of a ring at first, a third of a second's samples: with those of every CPU half of what an ordinary user
+/// Pages of a ring at first, nearly a second's samples: with those of every CPU half of what an ordinary user
 /// may lock (perf_event_mlock_kb is 516 for each CPU).
 const PAGES: usize = 64;
 
@@ -24,9 +28,6 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Records this young are left for the next time: another CPU's of the same moment may not be written yet.
 const SETTLING_NS: u64 = 1_000_000;
-
-/// Descriptors that this process needs besides.
-const OTHER_DESCRIPTORS: u64 = 64;
 
 /// At most so many events are read for a live view.
 const FEW_EVENTS: usize = 64;
@@ -39,15 +40,29 @@ const LISTINGS: usize = 5;
 pub struct Session {
     wanted: Wanted,
     cpus: Vec<u32>,
-    events: Vec<Event>,
-    /// With the CPU, and which event's it is.
-    rings: Vec<(u32, usize, Ring)>,
-    /// Rings that poll says nothing of any more, their first thread having ended.
-    deaf: HashSet<usize>,
+    events: Vec<Arc<Event>>,
+    rings: Rings,
+    /// Taken from the rings, in the order of time once settled.
     pending: Vec<Raw>,
     /// CPU time of the system when it began, where that is the target.
     system_ns: Option<u64>,
     unwatched_threads: usize,
+}
+
+#[derive(Debug, Default)]
+struct Rings {
+    /// With the CPU, and the event that it belongs to.
+    all: Vec<(u32, Arc<Event>, Ring)>,
+    /// Rings that poll says nothing of any more, their first thread having ended.
+    deaf: HashSet<usize>,
+}
+
+/// What the thread that empties rings hands over.
+#[derive(Debug, Default)]
+pub struct Emptied {
+    records: Vec<Raw>,
+    /// When it last looked: nothing older will come.
+    at_ns: u64,
 }
 
 impl Session {
@@ -58,8 +73,7 @@ impl Session {
             wanted,
             cpus: online(),
             events: Vec::new(),
-            rings: Vec::new(),
-            deaf: HashSet::new(),
+            rings: Rings::default(),
             pending: Vec::new(),
             system_ns: None,
             unwatched_threads: 0,
@@ -91,10 +105,10 @@ impl Session {
     }
 
     fn add_on(&mut self, whose: Whose, cpu: u32) -> Result<(), PerfError> {
-        let event = Event::open(whose, Some(cpu), &self.wanted)?;
-        match self.rings.iter().find(|(of, ..)| *of == cpu) {
-            Some((_, owner, _)) => event.write_to_ring_of(&self.events[*owner]).map_err(PerfError::Other)?,
-            None => self.rings.push((cpu, self.events.len(), ring(&event)?)),
+        let event = Arc::new(Event::open(whose, Some(cpu), &self.wanted)?);
+        match self.rings.all.iter().find(|(of, ..)| *of == cpu) {
+            Some((_, owner, _)) => event.write_to_ring_of(owner).map_err(PerfError::Other)?,
+            None => self.rings.all.push((cpu, event.clone(), ring(&event)?)),
         }
         self.events.push(event);
         Ok(())
@@ -112,7 +126,7 @@ impl Session {
             let _limit = Descriptors::for_events(self.events.len() + threads.len() * self.cpus.len());
             // Those that a watched thread began have been told of by now, and are watched.
             std::thread::sleep(Duration::from_millis(1));
-            self.gather();
+            self.rings.empty(&mut self.pending);
             watched.extend(self.pending.iter().filter_map(|raw| match raw.read(self.wanted.chains) {
                 Some(Record::Began { tid, .. }) => Some(tid),
                 _ => None,
@@ -124,6 +138,7 @@ impl Session {
             for tid in new {
                 watched.insert(tid);
                 world.meet(pid, tid);
+                has_room &= self.events.len() + self.cpus.len() <= Descriptors::room();
                 match has_room.then(|| self.add(Whose::Thread(tid))) {
                     Some(Ok(()) | Err(PerfError::Gone)) => {}
                     Some(Err(error)) if self.events.is_empty() => return Err(error),
@@ -142,40 +157,45 @@ impl Session {
         self.wanted.kernel
     }
 
-    /// Waits until a ring fills, `end` tells of an end, or a moment is over.
-    pub fn wait(&mut self, end: Option<BorrowedFd<'_>>) {
-        let heard: Vec<usize> = (0..self.rings.len()).filter(|ring| !self.deaf.contains(ring)).collect();
-        let ring_fds = heard.iter().map(|ring| self.events[self.rings[*ring].1].as_fd());
-        let mut fds: Vec<PollFd<'_>> =
-            ring_fds.chain(end).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        // Interrupted by a signal, or over: the caller looks at once.
-        let _ = poll(&mut fds, Some(&LOOK));
-        let hung =
-            heard.iter().zip(&fds).filter(|(_, fd)| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR));
-        let hung: Vec<usize> = hung.map(|(ring, _)| *ring).collect();
-        self.deaf.extend(hung);
+    /// Runs `work` while a thread of its own empties the rings; `work` is given what to [`Session::drain`] from.
+    pub fn emptied<R>(&mut self, work: impl FnOnce(&mut Session, &Mutex<Emptied>) -> R) -> R {
+        let mut rings = std::mem::take(&mut self.rings);
+        let emptied = Mutex::new(Emptied::default());
+        let over = Over::default();
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.is_over.load(Ordering::Relaxed) {
+                    rings.wait(over.told.as_ref());
+                    let at_ns = now_ns();
+                    let mut records = Vec::new();
+                    rings.empty(&mut records);
+                    let mut emptied = emptied.lock().unwrap_or_else(PoisonError::into_inner);
+                    emptied.records.append(&mut records);
+                    emptied.at_ns = at_ns;
+                }
+            });
+            let _telling = Telling(&over);
+            work(self, &emptied)
+        });
+        self.rings = rings;
+        let emptied = emptied.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.pending.extend(emptied.records);
+        done
     }
 
     /// Takes all records that have settled.
-    pub fn drain(&mut self, tally: &mut Tally) {
-        let settled = now_ns().saturating_sub(SETTLING_NS);
-        self.gather();
+    pub fn drain(&mut self, emptied: &Mutex<Emptied>, tally: &mut Tally) {
+        let mut emptied = emptied.lock().unwrap_or_else(PoisonError::into_inner);
+        self.pending.append(&mut emptied.records);
+        let settled = emptied.at_ns.saturating_sub(SETTLING_NS);
+        drop(emptied);
         self.give(tally, settled);
     }
 
     /// Takes all records.
     pub fn drain_all(&mut self, tally: &mut Tally) {
-        self.gather();
+        self.rings.empty(&mut self.pending);
         self.give(tally, u64::MAX);
-    }
-
-    fn gather(&mut self) {
-        let mut bytes = Vec::new();
-        for (_, _, ring) in &mut self.rings {
-            bytes.clear();
-            ring.take(&mut bytes);
-            split(&bytes, &mut self.pending);
-        }
     }
 
     fn give(&mut self, tally: &mut Tally, until: u64) {
@@ -188,16 +208,21 @@ impl Session {
         }
     }
 
-    /// Nanoseconds of CPU time, user and system, since it began; none where that is not told, or would take
-    /// too long before the end.
-    pub fn ran_ns(&self, is_last: bool) -> Option<u64> {
-        if let Some(before) = self.system_ns {
-            return system_ns().map(|now| now.saturating_sub(before));
-        }
+    /// Nanoseconds of CPU time, user and system, since it began, and records lost; none where that is not told, or
+    /// would take too long before the end.
+    pub fn counts(&self, is_last: bool) -> Option<Counts> {
         if !is_last && self.events.len() > FEW_EVENTS {
             return None;
         }
-        self.events.iter().map(|event| event.ran_ns().ok()).sum()
+        let add =
+            |sum: Counts, one: Counts| Counts { ran_ns: sum.ran_ns + one.ran_ns, lost: sum.lost + one.lost };
+        let all: Option<Vec<Counts>> = self.events.iter().map(|event| event.counts().ok()).collect();
+        let counts = all?.into_iter().fold(Counts::default(), add);
+        match self.system_ns {
+            // The events of whole CPUs count idle time too.
+            Some(before) => Some(Counts { ran_ns: system_ns()?.saturating_sub(before), ..counts }),
+            None => Some(counts),
+        }
     }
 
     /// Threads that no descriptors were left for.
@@ -209,6 +234,63 @@ impl Session {
             bytes: None,
         })
     }
+}
+
+impl Rings {
+    /// Waits until one fills, it is told to be over, or a moment has passed.
+    fn wait(&mut self, over: Option<&OwnedFd>) {
+        let heard: Vec<usize> = (0..self.all.len()).filter(|ring| !self.deaf.contains(ring)).collect();
+        let owners = heard.iter().map(|ring| PollFd::new(&*self.all[*ring].1, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> =
+            owners.chain(over.map(|over| PollFd::new(over, PollFlags::IN))).collect();
+        // Interrupted by a signal, or past: then they are looked into at once.
+        let _ = poll(&mut fds, Some(&LOOK));
+        let is_hung = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let hung = heard.iter().zip(&fds).filter(|(_, fd)| is_hung(fd)).map(|(ring, _)| *ring);
+        let hung: Vec<usize> = hung.collect();
+        self.deaf.extend(hung);
+    }
+
+    fn empty(&mut self, into: &mut Vec<Raw>) {
+        let mut bytes = Vec::new();
+        for (_, _, ring) in &mut self.all {
+            bytes.clear();
+            ring.take(&mut bytes);
+            split(&bytes, into);
+        }
+    }
+}
+
+/// What ends the thread that empties, at once where descriptors are left for that.
+struct Over {
+    is_over: AtomicBool,
+    told: Option<OwnedFd>,
+}
+
+impl Default for Over {
+    fn default() -> Over {
+        Over { is_over: AtomicBool::new(false), told: eventfd(0, EventfdFlags::CLOEXEC).ok() }
+    }
+}
+
+/// Tells, however the work ends.
+struct Telling<'a>(&'a Over);
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        if let Some(told) = &self.0.told {
+            let _ = rustix::io::write(told, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+/// Waits until `end` tells of an end, or a moment is over.
+pub fn wait(end: Option<BorrowedFd<'_>>) {
+    let mut fds: Vec<PollFd<'_>> =
+        end.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    // Interrupted by a signal, or over: the caller looks at once.
+    let _ = poll(&mut fds, Some(&LOOK));
 }
 
 /// As large a ring as this user may lock.
@@ -227,99 +309,5 @@ fn no_room(error: std::io::Error) -> PerfError {
     match error.raw_os_error() {
         Some(libc::EPERM) => PerfError::Locked,
         _ => PerfError::Other(error),
-    }
-}
-
-/// The CPUs that are online; as /sys tells, else those that this process may use.
-pub fn online() -> Vec<u32> {
-    let listed =
-        fs::read_to_string("/sys/devices/system/cpu/online").ok().and_then(|text| listed(text.trim()));
-    listed.or_else(|| crate::sys::cpu::allowed().ok()).unwrap_or_else(|| vec![0])
-}
-
-/// The numbers of a list such as `0-3,8`.
-fn listed(text: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in text.split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
-        // No kernel is built for more.
-        if to > 1 << 16 {
-            return None;
-        }
-        numbers.extend(from..=to);
-    }
-    (!numbers.is_empty()).then_some(numbers)
-}
-
-fn threads_of(pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// CPU time of the whole system that was not idle.
-fn system_ns() -> Option<u64> {
-    busy_ns(&fs::read_to_string("/proc/stat").ok()?)
-}
-
-/// User, nice, system, irq and softirq of the first line, in ticks of 10 ms (USER_HZ is 100 on x86).
-fn busy_ns(stat: &str) -> Option<u64> {
-    let words = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
-    let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-    let &[user, nice, system, _idle, _waiting, irq, softirq, ..] = &ticks[..] else { return None };
-    Some((user + nice + system + irq + softirq) * 10_000_000)
-}
-
-/// The limit of open descriptors, raised as far as needed and possible; set back when dropped.
-struct Descriptors(Option<rustix::process::Rlimit>);
-
-impl Descriptors {
-    fn for_events(events: usize) -> Descriptors {
-        let before = getrlimit(Resource::Nofile);
-        let needed = events as u64 + OTHER_DESCRIPTORS;
-        if before.current.is_none_or(|current| current >= needed) {
-            return Descriptors(None);
-        }
-        let raised = before.maximum.map_or(needed, |maximum| maximum.min(needed));
-        let limit = rustix::process::Rlimit { current: Some(raised), maximum: before.maximum };
-        Descriptors(setrlimit(Resource::Nofile, limit).is_ok().then_some(before))
-    }
-}
-
-impl Drop for Descriptors {
-    fn drop(&mut self) {
-        if let Some(before) = self.0.take() {
-            // Lowering is always allowed; what is open stays open.
-            let _ = setrlimit(Resource::Nofile, before);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read() {
-        assert_eq!(listed("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
-        assert_eq!(listed("0"), Some(vec![0]));
-        for wrong in ["", "a", "0-", "0-4294967295"] {
-            assert_eq!(listed(wrong), None, "{wrong}");
-        }
-        assert!(!online().is_empty());
-    }
-
-    #[test]
-    fn busy_time_leaves_idle_out() {
-        assert_eq!(busy_ns("cpu  1 2 3 1000 1000 4 5 6 0 0\ncpu0 1"), Some(150_000_000));
-        assert_eq!(busy_ns("cpu  1 2 3"), None);
-        assert_eq!(busy_ns(""), None);
-    }
-
-    #[test]
-    fn limits_go_back() {
-        let before = getrlimit(Resource::Nofile);
-        drop(Descriptors::for_events(before.current.unwrap_or(0) as usize + 1));
-        assert_eq!(getrlimit(Resource::Nofile), before);
     }
 }

@@ -158,6 +158,15 @@ impl World {
         found.unwrap_or((None, address))
     }
 
+    /// Whether an address is in the code that the kernel lends to every process, which copies nothing.
+    pub fn is_vdso(&self, pid: u32, address: u64) -> bool {
+        let mapping =
+            self.processes.get(&pid).and_then(|process| process.mappings.range(..=address).next_back());
+        mapping.is_some_and(|(_, mapping)| {
+            address < mapping.end && self.entries[mapping.module].name.starts_with("[v")
+        })
+    }
+
     /// The module's name.
     pub fn module_name(&self, id: ModuleId) -> &str {
         &self.entries[id].name
@@ -269,6 +278,7 @@ mod tests {
         world.learn(&mapped(7, 0x20000, "[vdso]"));
         for address in [0x10000, 0x20fff, 0x11000, 0] {
             assert_eq!(world.place(7, address), (None, address));
+            assert_eq!(world.is_vdso(7, address), address == 0x20fff);
         }
     }
 

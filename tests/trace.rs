@@ -5,7 +5,6 @@ mod common;
 use common::{Place, assert_fails, stderr, stdout, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -90,7 +89,8 @@ fn streams_and_exit_codes_are_the_commands() {
         assert_eq!(output.status.code(), Some(7), "{via}");
         assert_eq!(stdout(&output), "out\n", "{via}");
         let said = stderr(&output);
-        assert!(said.starts_with("err\n") && said.contains(&format!("Watched by {via}")), "{said}");
+        assert!(said.starts_with("err\n"), "{said}");
+        assert!(said.replace('\n', " ").contains(&format!("Watched by {via}: as asked for")), "{said}");
         assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
         let killed = traced(&place, via, &[], &["sh", "-c", "kill -KILL $$"]).expect("open a moment ago");
         assert_eq!(killed.status.code(), Some(137), "{via}");
@@ -109,13 +109,6 @@ fn what_cannot_be_run_is_126_or_127() {
             assert_eq!(output.status.code(), Some(code), "{via}: {}", stderr(&output));
             assert!(stderr(&output).contains(word) && stdout(&output).is_empty(), "{}", stderr(&output));
         }
-    }
-    // a script without `#!` is not for exec to run
-    let script = place.file("script", 0);
-    std::fs::write(&script, "exit 5\n").unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    if let Some(output) = traced(&place, "ptrace", &[], &[text(&script)]) {
-        assert_eq!(output.status.code(), Some(126), "{}", stderr(&output));
     }
 }
 
@@ -198,7 +191,7 @@ fn the_way_is_chosen_and_said() {
     let output = place.run(&["trace", "--simulate", "zen4", "--", "true"]);
     if !is_closed(&output) {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let said = stderr(&output);
+        let said = stderr(&output).replace('\n', " ");
         assert!(WAYS.iter().any(|via| said.contains(&format!("Watched by {via}: "))), "{said}");
     }
 }
@@ -221,7 +214,8 @@ fn signals_sent_to_fsprobe_reach_the_command() {
             continue;
         }
         assert_eq!(output.status.code(), Some(9), "{via}: {}", stderr(&output));
-        assert!(stderr(&output).contains("Watched by"), "{via}: the table comes all the same");
+        let said = stderr(&output).replace('\n', " ");
+        assert!(said.contains("Watched by"), "{via}: the table comes all the same: {said}");
     }
 }
 

@@ -15,12 +15,12 @@ Ways of watching; the best that is open here is chosen, and the output says why:
            threads and children, running or to be started. Costs under 1 %. For
            the kernel's copies: perf_event_paranoid 1 or CAP_PERFMON
   preload  A shared object between the program and its C library counts every
-           call. No privilege, next to no cost; not for static or setuid programs
+           call. No privilege, next to no cost; not for static, setuid programs
   ptrace   Counts every system call, of static programs too. Some 50 µs a call
 
-The command behaves as without fsprobe; its stdin, stdout and stderr are its own.
-What fsprobe says goes to stderr after it has ended, or to --output FILE. Without
-a command it goes to stdout, and Ctrl-C ends the watching.
+The command behaves as without fsprobe; its streams are its own. What fsprobe
+says goes to stderr after it has ended, or to --output FILE; without a command
+to stdout, and Ctrl-C ends the watching.
 
 Exit codes: the command's; 128 and its number after a signal, 127 not found, 126
 cannot be run, 125 fsprobe failed. Without a command 0, or 2 after a failure.
@@ -28,9 +28,9 @@ With --exit-code: 0 not your problem, 1 affected, 3 cannot tell.
 
 Examples:
   fsprobe trace -- ./app --its-own options   do its copies land in a slow band?
-  fsprobe trace --simulate zen4 -- ./app     what would an affected machine cost?
+  fsprobe trace --simulate zen4 -- ./app     what would it lose on a Zen 4?
   fsprobe trace --pid 1234 --time 10         a program that runs already
-  fsprobe trace --system --live              everything that runs here, like top
+  fsprobe trace --system --live              all that runs here, like top
   fsprobe trace --via preload --json --output t.json -- ./app  calls, as data")]
 pub struct TraceArgs {
     /// A command to start and watch, with its arguments; best after `--`

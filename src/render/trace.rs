@@ -18,6 +18,9 @@ const ROWS: usize = 12;
 /// Rows of the smaller tables.
 const FEW: usize = 6;
 
+/// Distances and buffers of less than this share are not told one by one.
+const LEAST: f64 = 0.005;
+
 /// Things that were not seen, told one by one.
 const UNSEEN: usize = 8;
 
@@ -61,7 +64,7 @@ fn name(trace: &Trace) -> String {
         (Some(program), Some(pid)) => format!("{} (process {pid})", printable(program, 60)),
         (Some(program), None) => printable(program, 60),
         (None, Some(pid)) => format!("process {pid}"),
-        (None, None) => "what was watched".into(),
+        (None, None) => "All that was watched".into(),
     }
 }
 
@@ -92,31 +95,30 @@ fn rows(trace: &Trace, most: usize, style: Style) -> String {
     let sampled = trace.via == Via::Sample;
     let mut table = Table::new(&["lost"]);
     for row in rows {
-        let program = several.then(|| Cell::left(&row.program, 12));
         let numbers = [
-            Cell::right(row.share_in_band.map_or_else(|| "?".into(), percent), 8),
-            Cell::right(lost(row.lost_ns), 9),
+            Cell::right(row.share_in_band.map_or_else(|| "?".into(), percent), 7),
+            Cell::right(lost(row.lost_ns), 8),
         ];
         let cells: Vec<Cell> = if sampled {
-            let place = row.place.as_ref().map(|kernel| format!(" > {kernel}")).unwrap_or_default();
-            let copies = Cell::right(duration(row.copy_ns.unwrap_or_default()), 10);
-            program
+            let program = if several { format!("{}: ", row.program) } else { String::new() };
+            let kernel = row.place.as_ref().map(|kernel| format!(" > {kernel}")).unwrap_or_default();
+            let copies = Cell::right(duration(row.copy_ns.unwrap_or_default()), 9);
+            [Cell::wide(&format!("{program}{}{kernel}", row.what)), copies]
                 .into_iter()
-                .chain([Cell::wide(&format!("{}{place}", row.what)), copies])
                 .chain(numbers)
                 .collect()
         } else {
+            let program = several.then(|| Cell::left(&row.program, 10));
             let file = Cell::tail(&table::file(row));
-            let calls = Cell::right(row.calls.unwrap_or_default().to_string(), 9);
-            let bytes = Cell::right(size(row.bytes.unwrap_or_default()), 9);
-            let call = Cell::left(&row.what, 10);
+            let calls = Cell::right(table::count(row.calls.unwrap_or_default()), 8);
+            let bytes = Cell::right(size(row.bytes.unwrap_or_default()), 8);
+            let call = Cell::left(&row.what, 9);
             program.into_iter().chain([call, file, calls, bytes]).chain(numbers).collect()
         };
         table.push(cells, row.lost_ns > 0);
     }
     let heads: Vec<&str> = match (several, sampled) {
-        (true, true) => vec!["program", "what copies", "rep movs", "in band", "lost"],
-        (false, true) => vec!["what copies", "rep movs", "in band", "lost"],
+        (_, true) => vec!["what copies", "rep movs", "in band", "lost"],
         (true, false) => vec!["program", "call", "file", "calls", "bytes", "in band", "lost"],
         (false, false) => vec!["call", "file", "calls", "bytes", "in band", "lost"],
     };
@@ -147,8 +149,8 @@ fn threads(trace: &Trace, style: Style) -> String {
                 Cell::right(thread.pid.to_string(), 9),
                 Cell::right(thread.tid.map_or_else(|| "·".into(), |tid| tid.to_string()), 9),
                 Cell::right(copied, 10),
-                Cell::right(thread.share_in_band.map_or_else(|| "?".into(), percent), 8),
-                Cell::right(lost(thread.lost_ns), 9),
+                Cell::right(thread.share_in_band.map_or_else(|| "?".into(), percent), 7),
+                Cell::right(lost(thread.lost_ns), 8),
             ],
             thread.lost_ns > 0,
         );
@@ -173,7 +175,8 @@ fn distances(trace: &Trace, style: Style) -> String {
             at.share_in_band > 0.0,
         );
     }
-    table.text(FEW, style)
+    let told = distances.iter().filter(|at| at.share >= LEAST || at.share_in_band > 0.0).count();
+    table.text(told.clamp(1, FEW), style)
 }
 
 fn buffers(trace: &Trace, style: Style) -> String {
@@ -187,7 +190,7 @@ fn buffers(trace: &Trace, style: Style) -> String {
         table.push(
             vec![
                 Cell::left(&offset(at.offset), 10),
-                Cell::right(at.copies.to_string(), 9),
+                Cell::right(table::count(at.copies), 8),
                 Cell::right(size(at.bytes), 9),
                 Cell::right(percent(at.bytes as f64 / all as f64), 8),
                 Cell::wide(&format!("  {}", placed(at))),
@@ -195,14 +198,15 @@ fn buffers(trace: &Trace, style: Style) -> String {
             false,
         );
     }
-    table.text(FEW, style)
+    let told = buffers.iter().filter(|at| at.bytes as f64 >= LEAST * all as f64).count();
+    table.text(told.clamp(1, FEW), style)
 }
 
 /// Who places long buffers there, where an offset tells.
 fn placed(at: &AtOffset) -> &'static str {
     let long = at.bytes / at.copies.max(1) >= 32 << 10;
     match at.offset {
-        0x000 => "page-aligned: mmap, mimalloc, posix_memalign",
+        0x000 => "page-aligned: mmap, mimalloc",
         0x010 if long => "as glibc's malloc places mapped chunks",
         0x030 if long => "as CPython's bytes in glibc's mapped chunks",
         offset if offset % 0x40 == 0 && long => "multiple of 64: jemalloc's large ones",
@@ -237,11 +241,7 @@ fn verdict(trace: &Trace, style: Style) -> String {
         State::Clean => ("CLEAN", Paint::Green),
         State::Inconclusive => ("INCONCLUSIVE", Paint::Yellow),
     };
-    let estimate = match (trace.answer.lost_is_estimate, trace.answer.lost_ns) {
-        (true, Some(1..)) => " (An estimate, from what a KiB loses in the band.)",
-        _ => "",
-    };
-    let said = paragraph("", &format!("{word}: {}{estimate}", trace.answer.sentence), style.width);
+    let said = paragraph("", &format!("{word}: {}", trace.answer.sentence), style.width);
     match style.colour {
         true => said.replacen(word, &paint(word, colour), 1),
         false => said,

@@ -78,6 +78,11 @@ fn deepest(path: &TracePath) -> Option<TraceBand> {
     path.bands.iter().copied().max_by(by_penalty)
 }
 
+/// Whether the kernel's copy routines move the bytes: not with O_DIRECT, and of devices only the driver knows.
+pub fn is_copied(kind: FileKind) -> bool {
+    !matches!(kind, FileKind::Direct | FileKind::Device)
+}
+
 /// The band of all that costs most.
 pub fn worst(bands: &TraceBands) -> Option<TraceBand> {
     bands.paths.iter().filter_map(deepest).max_by(by_penalty)
@@ -90,7 +95,7 @@ pub fn place(
     distance: Option<u16>,
     len: f64,
 ) -> Place {
-    if matches!(kind, FileKind::Direct | FileKind::Device) {
+    if !is_copied(kind) {
         return Place::NotCopied;
     }
     let path = measured(bands, of_call(call, kind, from_file), len);

@@ -4,7 +4,7 @@ use super::Loss;
 use super::costs::{self, Place};
 use super::tally::{Tally, What, Who};
 use super::words;
-use crate::report::{AtOffset, Copies, FileKind, Landing, TraceBand, TraceBands, Unseen};
+use crate::report::{AtOffset, Copies, FileKind, Landing, PAGE, TraceBand, TraceBands, Unseen, distance};
 use std::collections::BTreeMap;
 
 /// What the copies lose, and could lose where their distance is unknown.
@@ -17,6 +17,7 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
             what: copies.call.clone(),
             place: copies.file.clone(),
             kind: Some(copies.kind),
+            from_file: copies.from_file,
         };
         let who: Who = (copies.pid, None, copies.program.clone());
         tally.called(&what, copies.calls, copies.bytes);
@@ -33,7 +34,8 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
                 }
                 Place::Unknown(worst) => {
                     tally.add(&what, &who, None, bytes, None);
-                    doubts.add(words::kind(copies.kind), SAMPLE, lost(bytes, worst));
+                    let could = lost(bytes, worst) * doubtful(copies, worst);
+                    doubts.add(words::kind(copies.kind), SAMPLE, could);
                 }
             }
         }
@@ -50,6 +52,22 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
 /// What bytes lose in a band.
 fn lost(bytes: f64, band: Option<TraceBand>) -> f64 {
     band.map_or(0.0, |band| bytes / 1024.0 * band.penalty_ns_per_kib.max(0.0))
+}
+
+/// The share of copies of unknown distance that may have landed in a band: all, but for pipes. Those fill pages
+/// from their start, so that for whole pages the program's buffer alone decides.
+fn doubtful(copies: &Copies, band: Option<TraceBand>) -> f64 {
+    let all: u64 = copies.buffers.iter().map(|at| at.bytes).sum();
+    let whole_pages = copies.bytes / copies.calls.max(1) >= u64::from(PAGE);
+    if copies.kind != FileKind::Pipe || all == 0 || !whole_pages {
+        return 1.0;
+    }
+    let landed = |at: &&AtOffset| {
+        let distance = if copies.from_file == Some(false) { distance(0, at.offset) } else { at.offset };
+        band.is_some_and(|band| band.contains(distance))
+    };
+    let inside: u64 = copies.buffers.iter().filter(landed).map(|at| at.bytes).sum();
+    inside as f64 / all as f64
 }
 
 /// What shows the distances that no call tells.
@@ -87,7 +105,7 @@ fn landings(copies: &Copies) -> impl Iterator<Item = Landing> {
 /// Where buffers lay, over all calls that copied, most bytes first.
 pub fn buffers(copies: &[Copies]) -> Vec<AtOffset> {
     let mut sums: BTreeMap<u16, AtOffset> = BTreeMap::new();
-    for at in copies.iter().filter(|c| c.kind != FileKind::Direct).flat_map(|c| &c.buffers) {
+    for at in copies.iter().filter(|c| costs::is_copied(c.kind)).flat_map(|c| &c.buffers) {
         let sum = sums.entry(at.offset).or_insert(AtOffset { offset: at.offset, copies: 0, bytes: 0 });
         sum.copies += at.copies;
         sum.bytes += at.bytes;

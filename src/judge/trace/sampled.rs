@@ -8,6 +8,9 @@ use crate::report::{Inside, Samples, Site, TraceBand, TraceBands};
 /// The length whose slowdown is taken: an interrupt does not tell how much the program asked for.
 const LEN: f64 = 65536.0;
 
+/// Fewer samples in bands than this prove nothing: Wilson's bounds are too narrow there.
+const FEWEST: u64 = 5;
+
 /// What the copies lose, with 95 % bounds: samples are a draw from the program's time.
 pub fn loss(samples: &Samples, bands: &TraceBands, cpu_ns: Option<u64>) -> Loss {
     let mut tally = Tally::new(false);
@@ -26,14 +29,18 @@ pub fn loss(samples: &Samples, bands: &TraceBands, cpu_ns: Option<u64>) -> Loss 
     }
     let all_bands = bands.paths.iter().flat_map(|path| &path.bands);
     let worst = all_bands.map(gain).fold(0.0, f64::max);
-    let mean = if hits > 0 { tally.all.lost_ns / (hits as f64 * period_ns).max(1.0) } else { worst };
-    let [low, high] = bounds(hits, samples.taken.max(hits)).map(|share| {
-        let seen_ns = samples.taken.max(hits) as f64 * period_ns;
-        share * seen_ns
-    });
+    let mean = match hits {
+        // the time here is what a share of it is of
+        0 => worst.min(1.0),
+        hits => tally.all.lost_ns / (hits as f64 * period_ns).max(1.0),
+    };
+    let taken = samples.taken.max(hits);
+    // a program may end before its first sample
+    let seen_ns = (taken as f64 * period_ns).max(whole_ns(samples, cpu_ns));
+    let [low, high] = bounds(hits, taken).map(|share| share * seen_ns);
     let unseen_ns = unseen_ns(samples, cpu_ns);
     Loss {
-        least_ns: low * mean,
+        least_ns: if hits < FEWEST { 0.0 } else { low * mean },
         most_ns: high * mean + unseen_ns * worst,
         doubt: doubt(samples, unseen_ns > 0.0),
         tally,
@@ -56,6 +63,16 @@ fn bounds(hits: u64, taken: u64) -> [f64; 2] {
     let centre = share + z2 / (2.0 * n);
     let half = Z * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
     [(centre - half) / (1.0 + z2 / n), (centre + half) / (1.0 + z2 / n)].map(|bound| bound.clamp(0.0, 1.0))
+}
+
+/// All of the program's CPU time, where all of it could be sampled.
+fn whole_ns(samples: &Samples, cpu_ns: Option<u64>) -> f64 {
+    match cpu_ns {
+        _ if !(samples.user_seen && samples.kernel_seen) => 0.0,
+        Some(cpu_ns) => cpu_ns as f64,
+        None if samples.taken == 0 => f64::INFINITY,
+        None => 0.0,
+    }
 }
 
 /// CPU time that no interrupt looked into.
@@ -95,6 +112,7 @@ fn what(inside: &Inside) -> What {
         what: inside.site.as_ref().map_or_else(|| "unknown".into(), site),
         place: inside.kernel.clone(),
         kind: None,
+        from_file: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The verdict on a program in a sentence or two.
 
 use super::Loss;
+use super::tally::Sum;
 use super::words::{bands, duration, percent, size, span};
 use crate::report::{Copies, FileKind, PAGE, State, TraceBands, Watched, printable};
 
@@ -51,16 +52,16 @@ impl Sentence<'_> {
         let (who, place) = (self.who(), self.place());
         let (lost, of) = (duration(all.lost_ns), duration(self.of_ns as f64));
         let about = if self.counted() || self.bands.elsewhere { "about " } else { "" };
-        let landed = match (self.counted(), self.way()) {
-            (true, way) => {
-                let done = match way {
+        let landed = match self.counted() {
+            true => {
+                let done = match self.way(|sum| sum.weight, 0.9) {
                     Way::Read => "read",
                     Way::Written => "wrote",
                     Way::Copied => "copied",
                 };
                 format!("{share} of the bytes that {who} {done} landed {place}")
             }
-            (false, _) => {
+            false => {
                 format!("{share} of the time that {who} spent in rep movs was for copies that landed {place}")
             }
         };
@@ -72,7 +73,8 @@ impl Sentence<'_> {
         } else {
             format!("{about}{lost} of {of} lost")
         };
-        format!("{landed}: {cost}; {}.", self.advice())
+        let estimate = if self.counted() { " (an estimate, by what a KiB loses in the band)" } else { "" };
+        format!("{landed}: {cost}{estimate}; {}.", self.advice())
     }
 
     /// Where the copies landed that cost most.
@@ -86,16 +88,14 @@ impl Sentence<'_> {
         }
     }
 
-    /// Copies that tell a direction, by bytes: the one that more than half of them went.
-    fn way(&self) -> Way {
-        let bytes = |from_file: Option<bool>| {
-            let of = self.watched.copies.iter().filter(|copies| copies.from_file == from_file);
-            of.map(|copies| copies.bytes as f64).sum::<f64>()
-        };
-        let (read, written, moved) = (bytes(Some(true)), bytes(Some(false)), bytes(None));
-        match (read + written + moved) / 2.0 {
-            half if read > half => Way::Read,
-            half if written > half => Way::Written,
+    /// The way that more than a share of the bytes went.
+    fn way(&self, of: impl Fn(&Sum) -> f64, share: f64) -> Way {
+        let ways = &self.loss.tally.ways;
+        let limit = ways.values().map(&of).sum::<f64>() * share;
+        let most = |from_file| ways.get(&from_file).is_some_and(|sum| of(sum) > limit);
+        match (most(Some(true)), most(Some(false))) {
+            (true, _) => Way::Read,
+            (_, true) => Way::Written,
             _ => Way::Copied,
         }
     }
@@ -117,7 +117,7 @@ impl Sentence<'_> {
             };
         }
         let buffers = "allocate buffers with 64-byte alignment";
-        match (self.counted(), self.way()) {
+        match (self.counted(), self.way(|sum| sum.inside, 0.5)) {
             (true, Way::Read) if self.buffers_are_aligned() => {
                 "its buffers are aligned already, so read at file offsets that are multiples of 64".into()
             }
@@ -191,17 +191,20 @@ impl Sentence<'_> {
             let remedy = remedy.map_or(String::new(), |remedy| format!(" (try: {})", printable(remedy, 200)));
             return format!("cannot tell: nothing that {} copied could be seen{remedy}.", self.who());
         }
-        let lost = duration(self.loss.tally.all.lost_ns);
+        let lost = match self.loss.tally.all.lost_ns {
+            0.0 => "nothing".into(),
+            ns => duration(ns),
+        };
+        let seen = format!("{} lost {lost} as far as could be seen", self.who());
         let most = match self.loss.most_ns {
             ns if ns.is_finite() => {
-                let of = duration(self.of_ns as f64);
                 format!(
-                    "{} lost {lost} as far as could be seen, and could have lost {} of {of}",
-                    self.who(),
-                    duration(ns)
+                    "{seen}, and could have lost up to {} of {}",
+                    duration(ns),
+                    duration(self.of_ns as f64)
                 )
             }
-            _ => format!("{} lost {lost} as far as could be seen", self.who()),
+            _ => seen,
         };
         match &self.loss.doubt {
             Some(doubt) => format!("cannot tell: {most}: {doubt}."),

@@ -37,6 +37,8 @@ pub struct What {
     pub what: String,
     pub place: Option<String>,
     pub kind: Option<FileKind>,
+    /// Whether bytes come from the file; false where they go to it.
+    pub from_file: Option<bool>,
 }
 
 /// Who copies: process, thread, name.
@@ -57,6 +59,8 @@ pub struct Tally {
     pub all: Sum,
     /// What was hit of each band.
     pub hit: BTreeMap<(u16, u16), f64>,
+    /// From files, to files, and neither.
+    pub ways: BTreeMap<Option<bool>, Sum>,
     /// Whether weights are bytes; else they are nanoseconds.
     in_bytes: bool,
     rows: BTreeMap<What, Row>,
@@ -96,6 +100,7 @@ impl Tally {
         self.all.add(sum);
         self.rows.entry(what.clone()).or_default().sum.add(sum);
         self.threads.entry(who.clone()).or_default().add(sum);
+        self.ways.entry(what.from_file).or_default().add(sum);
         self.distances.entry(distance).or_default().add(sum);
         if let Some((band, _)) = inside {
             *self.hit.entry((band.from, band.to)).or_default() += weight;

@@ -177,6 +177,14 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A number in at most eight columns.
+pub fn count(number: u64) -> String {
+    match number {
+        ..100_000_000 => number.to_string(),
+        _ => format!("{} M", three(number as f64 / 1e6)),
+    }
+}
+
 /// `64.0 MiB`, `700 B`.
 pub fn size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];

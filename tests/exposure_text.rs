@@ -172,7 +172,7 @@ fn an_exposure_without_placements_is_no_panic() {
     let mut exposure = made(clean());
     exposure.placements.clear();
     conclude(&mut exposure);
-    assert!(text(&exposure, Style::default()).contains("0 fresh allocations in 0 processes"));
+    assert!(text(&exposure, Style::default()).contains("0 fresh allocations in 0\nprocesses"));
     assert!(page(&exposure).contains("</main>"));
     let json = serde_json::to_string(&exposure).unwrap();
     assert_eq!(serde_json::from_str::<Exposure>(&json).unwrap(), exposure);

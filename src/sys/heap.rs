@@ -23,40 +23,6 @@ unsafe extern "C" {
     fn mi_free(start: *mut c_void);
 }
 
-/// One allocator's functions.
-#[derive(Debug)]
-struct Functions {
-    malloc: unsafe extern "C" fn(usize) -> *mut c_void,
-    calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
-    realloc: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
-    posix_memalign: unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int,
-    free: unsafe extern "C" fn(*mut c_void),
-}
-
-static PROCESS: Functions = Functions {
-    malloc: libc::malloc,
-    calloc: libc::calloc,
-    realloc: libc::realloc,
-    posix_memalign: libc::posix_memalign,
-    free: libc::free,
-};
-
-static JEMALLOC: Functions = Functions {
-    malloc: _rjem_malloc,
-    calloc: _rjem_calloc,
-    realloc: _rjem_realloc,
-    posix_memalign: _rjem_posix_memalign,
-    free: _rjem_free,
-};
-
-static MIMALLOC: Functions = Functions {
-    malloc: mi_malloc,
-    calloc: mi_calloc,
-    realloc: mi_realloc,
-    posix_memalign: mi_posix_memalign,
-    free: mi_free,
-};
-
 /// An allocator of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heap {
@@ -68,63 +34,79 @@ pub enum Heap {
     Mimalloc,
 }
 
-impl Heap {
-    fn functions(self) -> &'static Functions {
-        match self {
-            Heap::Process => &PROCESS,
-            Heap::Jemalloc => &JEMALLOC,
-            Heap::Mimalloc => &MIMALLOC,
-        }
-    }
-}
-
 /// A buffer, freed by its own allocator when dropped.
 #[derive(Debug)]
 pub struct Piece {
     start: NonNull<c_void>,
     len: usize,
-    of: &'static Functions,
+    from: Heap,
 }
 
 impl Piece {
     /// `malloc(len)`, at least 1 byte.
-    pub fn malloc(heap: Heap, len: usize) -> io::Result<Piece> {
-        let of = heap.functions();
+    pub fn malloc(from: Heap, len: usize) -> io::Result<Piece> {
+        let len = possible(len)?;
         // SAFETY: malloc takes any number.
-        Self::of(unsafe { (of.malloc)(possible(len)?) }, len, of)
+        let start = unsafe {
+            match from {
+                Heap::Process => libc::malloc(len),
+                Heap::Jemalloc => _rjem_malloc(len),
+                Heap::Mimalloc => mi_malloc(len),
+            }
+        };
+        Self::of(start, len, from)
     }
 
     /// `calloc(1, len)`, at least 1 byte.
-    pub fn calloc(heap: Heap, len: usize) -> io::Result<Piece> {
-        let of = heap.functions();
+    pub fn calloc(from: Heap, len: usize) -> io::Result<Piece> {
+        let len = possible(len)?;
         // SAFETY: calloc takes any numbers.
-        Self::of(unsafe { (of.calloc)(1, possible(len)?) }, len, of)
+        let start = unsafe {
+            match from {
+                Heap::Process => libc::calloc(1, len),
+                Heap::Jemalloc => _rjem_calloc(1, len),
+                Heap::Mimalloc => mi_calloc(1, len),
+            }
+        };
+        Self::of(start, len, from)
     }
 
     /// `posix_memalign` to a power of two of 8 and more, at least 1 byte.
-    pub fn aligned(heap: Heap, alignment: usize, len: usize) -> io::Result<Piece> {
-        let of = heap.functions();
+    pub fn aligned(from: Heap, alignment: usize, len: usize) -> io::Result<Piece> {
+        let len = possible(len)?;
         let mut start = std::ptr::null_mut();
         // SAFETY: `start` is writable; alignments that the function does not take are answered with EINVAL.
-        match unsafe { (of.posix_memalign)(&mut start, alignment, possible(len)?) } {
-            0 => Self::of(start, len, of),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+        let error = unsafe {
+            match from {
+                Heap::Process => libc::posix_memalign(&mut start, alignment, len),
+                Heap::Jemalloc => _rjem_posix_memalign(&mut start, alignment, len),
+                Heap::Mimalloc => mi_posix_memalign(&mut start, alignment, len),
+            }
+        };
+        if error == 0 { Self::of(start, len, from) } else { Err(io::Error::from_raw_os_error(error)) }
     }
 
     /// `realloc` to `len` bytes, at least 1. Where it fails the buffer stays as it was.
     pub fn grow(&mut self, len: usize) -> io::Result<()> {
-        // SAFETY: `start` came from this allocator and has not been freed.
-        let start = unsafe { (self.of.realloc)(self.start.as_ptr(), possible(len)?) };
+        let len = possible(len)?;
+        let old = self.start.as_ptr();
+        // SAFETY: `old` came from this allocator and has not been freed.
+        let start = unsafe {
+            match self.from {
+                Heap::Process => libc::realloc(old, len),
+                Heap::Jemalloc => _rjem_realloc(old, len),
+                Heap::Mimalloc => mi_realloc(old, len),
+            }
+        };
         self.start = NonNull::new(black_box(start)).ok_or(io::ErrorKind::OutOfMemory)?;
         self.len = len;
         Ok(())
     }
 
-    fn of(start: *mut c_void, len: usize, of: &'static Functions) -> io::Result<Piece> {
+    fn of(start: *mut c_void, len: usize, from: Heap) -> io::Result<Piece> {
         // black_box: compilers know malloc and may leave out an allocation whose bytes nobody reads
         let start = NonNull::new(black_box(start)).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Piece { start, len, of })
+        Ok(Piece { start, len, from })
     }
 
     /// The address of the first byte.
@@ -148,8 +130,15 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
+        let start = self.start.as_ptr();
         // SAFETY: `start` came from this allocator and is given back once; `Piece` is neither copied nor cloned.
-        unsafe { (self.of.free)(self.start.as_ptr()) };
+        unsafe {
+            match self.from {
+                Heap::Process => libc::free(start),
+                Heap::Jemalloc => _rjem_free(start),
+                Heap::Mimalloc => mi_free(start),
+            }
+        }
     }
 }
 

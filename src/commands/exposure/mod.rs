@@ -149,9 +149,6 @@ fn placed(
     }
     let mut notes = plan.notes.clone();
     notes.extend(measured.notes);
-    if let BandChoice::Given(_) = args.band {
-        notes.push("a band given by hand has no measured slowdown: only shares are told".into());
-    }
     Ok(Exposure {
         processes: args.processes,
         subjects: sources.iter().map(Source::subject).collect(),

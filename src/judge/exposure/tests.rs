@@ -115,7 +115,7 @@ fn rows_take_together_what_is_alike_and_nothing_else() {
         placements.push(always(len, Way::Calloc, First));
         placements.push(placed("glibc", len, Way::Memalign4096, First, vec![0; 20]));
     }
-    placements.push(always(64 * MIB, Way::Malloc, AfterFrees));
+    placements.push(placed("glibc", 64 * MIB, Way::Malloc, AfterFrees, vec![0x020; 20]));
     placements.push(placed("glibc", 2 * MIB, Way::Vec, First, vec![0x010; 3]));
     let exposure = exposure(placements, affected());
     let told: Vec<&str> = exposure.rows.iter().map(|row| row.sentence.as_str()).collect();
@@ -124,7 +124,7 @@ fn rows_take_together_what_is_alike_and_nothing_else() {
         [
             "glibc, 1 MiB to 64 MiB, malloc, calloc and a growing Vec first in a process: always 0x010 (123 of 123); \
              outside the band",
-            "glibc, 64 MiB, malloc after frees: always 0x010 (20 of 20); outside the band",
+            "glibc, 64 MiB, malloc after frees: always 0x020 (20 of 20); outside the band",
             "glibc, 1 MiB to 64 MiB, posix_memalign to 4096 first in a process: always 0x000 (60 of 60); outside the \
              band",
         ]

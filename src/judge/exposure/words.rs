@@ -11,7 +11,10 @@ pub(super) fn sentence(row: &ExposureRow, bands: &MetBands) -> String {
         [HeapState::AfterFrees] => " after frees",
         _ => "",
     };
-    let ways: Vec<&str> = row.ways.iter().map(|way| name(*way)).collect();
+    let ways: Vec<&str> = match row.allocator.as_str() {
+        "pages" => vec!["mmap"],
+        _ => row.ways.iter().map(|way| name(*way)).collect(),
+    };
     format!(
         "{}, {}, {}{state}: {}{}",
         row.allocator,

@@ -90,7 +90,7 @@ fn figure(exposure: &Exposure, row: &ExposureRow, id: &str) -> String {
     let deep: Vec<MetBand> = exposure.bands.lens.iter().flat_map(|at| at.bands.iter().copied()).collect();
     let drawings = [
         drawing("The whole page, 64 offsets a bar", &row.histogram, 64, 512.0, &deep),
-        drawing("The first 64 offsets, one a bar", &row.close_up, 1, 400.0, &deep),
+        drawing("The first 64 offsets, one a bar", &row.close_up, 1, 420.0, &deep),
     ];
     let panels = drawings.iter().enumerate().map(|(number, drawing)| {
         format!(

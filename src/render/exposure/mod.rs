@@ -108,7 +108,11 @@ fn percent(share: Option<f64>) -> String {
     }
 }
 
-/// A slowdown, or `·` where it is not known.
+/// A slowdown in at most five letters and an `x`, or `·` where it is not known.
 fn factor(slowdown: Option<f64>) -> String {
-    slowdown.map_or("·".into(), |slowdown| format!("{slowdown:.2}x"))
+    match slowdown {
+        None => "·".into(),
+        Some(slowdown) if slowdown < 9.995 => format!("{slowdown:.2}x"),
+        Some(slowdown) => times(slowdown),
+    }
 }

@@ -9,7 +9,7 @@ use crate::report::{Exposure, ExposureRow, PublishedPlacement, Subject, Way, buf
 const COLUMNS: usize = 32;
 
 /// Columns that the lengths have.
-const LENGTHS: usize = 15;
+const LENGTHS: usize = 14;
 
 /// The heights of a bar, in eighths.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -55,7 +55,7 @@ fn of_subject(exposure: &Exposure, subject: &Subject, style: Style) -> Option<St
 
 fn table(rows: &[&ExposureRow], style: Style) -> String {
     let head = format!(
-        "{:<LENGTHS$} {:<6} {:<5}{:>6}{:>8}{:>7} {:<16}{:>16}\n{}\n",
+        "{:<LENGTHS$} {:<6} {:<5}{:>6}{:>8}{:>6} {:<16}{:>16}\n{}\n",
         "length",
         "way",
         "heap",
@@ -85,7 +85,7 @@ fn line(row: &ExposureRow, style: Style) -> String {
         _ => share_text,
     };
     let line = format!(
-        "{label} {ways:<6} {:<5}{:>6}{share_text}{:>7} {}",
+        "{label} {ways:<6} {:<5}{:>6}{share_text}{:>6} {}",
         heap(&row.states),
         row.figures.samples,
         factor(row.figures.slowdown),

@@ -27,7 +27,7 @@ cannot be run, 125 fsprobe failed. Without a command 0, or 2 after a failure.
 With --exit-code: 0 not your problem, 1 affected, 3 cannot tell.
 
 Examples:
-  fsprobe trace -- ./app --its-own options   do its copies land in a slow band?
+  fsprobe trace -- ./app -x file             do its copies land in a slow band?
   fsprobe trace --simulate zen4 -- ./app     what would it lose on a Zen 4?
   fsprobe trace --pid 1234 --time 10         a program that runs already
   fsprobe trace --system --live              all that runs here, like top

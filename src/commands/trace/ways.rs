@@ -81,19 +81,10 @@ pub struct Watching<'a> {
     pub signals: &'a Signals,
 }
 
-/// One of the ways that count.
-type Exactly = fn(&Launch, &dyn Fn() -> Option<i32>) -> Result<Done, TraceError>;
-
 impl Watching<'_> {
     /// Watches in one way; the one that samples tells `live` what it has seen so far.
     pub fn by(&self, via: Via, live: &mut dyn FnMut(&Watched)) -> Result<Done, TraceError> {
         let on_signal = || self.signals.to_pass_on();
-        let exactly = |watch: Exactly| match self.target {
-            Target::Command(launch) => watch(launch, &on_signal),
-            Target::Process(_) | Target::System => {
-                Err(TraceError::Closed("it watches commands from their start".into()))
-            }
-        };
         match via {
             Via::Sample => {
                 let end = self
@@ -104,8 +95,18 @@ impl Watching<'_> {
                     SampleOptions { period_ns: sample::PERIOD_NS, on_signal: &on_signal, stop: &stop };
                 sample::watch(self.target, &options, live)
             }
-            Via::Preload => exactly(preload::watch),
-            Via::Ptrace => exactly(ptrace::watch),
+            Via::Preload => preload::watch(self.command()?, &on_signal),
+            Via::Ptrace => ptrace::watch(self.command()?, &on_signal),
+        }
+    }
+
+    /// The command, which the exact ways have to start themselves.
+    fn command(&self) -> Result<&Launch, TraceError> {
+        match self.target {
+            Target::Command(launch) => Ok(launch),
+            Target::Process(_) | Target::System => {
+                Err(TraceError::Closed("it watches commands from their start".into()))
+            }
         }
     }
 }

@@ -43,7 +43,7 @@ impl Copying {
         Copying {
             user: HashMap::new(),
             kernel: HashMap::new(),
-            core: KernelMemory::open(),
+            core: File::open("/proc/kcore").ok().and_then(KernelMemory::of),
             has_smap: has_smap.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "smap")),
             unread: 0,
         }
@@ -155,10 +155,9 @@ struct KernelMemory {
 }
 
 impl KernelMemory {
-    fn open() -> Option<KernelMemory> {
+    fn of(file: File) -> Option<KernelMemory> {
         use object::elf::{FileHeader64, PT_LOAD};
         use object::read::elf::{FileHeader, ProgramHeader};
-        let file = File::open("/proc/kcore").ok()?;
         let mut head = vec![0; 1 << 16];
         let len = file.read_at(&mut head, 0).ok()?;
         let head = &head[..len];
@@ -222,6 +221,18 @@ mod tests {
         assert!(!fit(4096, user, user, true), "the kernel copies nothing so");
         assert!(!fit(4096, 3, kernel, false), "a descriptor");
         assert!(!fit(4096, kernel, 0x8000_0000_0000_0000, false), "no address");
+    }
+
+    #[test]
+    fn memory_is_read_through_the_tables_of_its_file() {
+        // Any ELF file will do: this program, whose first part begins with the file's first bytes.
+        let memory = KernelMemory::of(File::open("/proc/self/exe").unwrap()).unwrap();
+        let (start, size, position) = memory.segments[0];
+        assert!(size > 4 && position == 0);
+        let mut bytes = [0; 4];
+        assert_eq!((memory.read(start, &mut bytes), &bytes), (4, b"\x7fELF"));
+        assert_eq!(memory.read(u64::MAX, &mut bytes), 0, "in no part");
+        assert!(KernelMemory::of(File::open("/proc/version").unwrap()).is_none());
     }
 
     #[test]

@@ -92,6 +92,9 @@ pub struct Unseen {
     /// How many bytes were copied unseen; null where that is not known.
     #[serde(default)]
     pub bytes: Option<u64>,
+    /// Whether any number of copies may be among it: where that is so, nothing is clean.
+    #[serde(default)]
+    pub any: bool,
 }
 
 /// Calls of one kind of one process to one file, counted one by one.

@@ -27,12 +27,17 @@ pub fn thread() -> Option<ThreadUsage> {
 /// Nanoseconds of CPU time, user and system, of the children that this process has waited for, and of the
 /// children that those had waited for.
 pub fn children_cpu_ns() -> Option<u64> {
+    children_ns().map(|[user, system]| user + system)
+}
+
+/// The same, user and system apart.
+pub fn children_ns() -> Option<[u64; 2]> {
     // SAFETY: rusage is plain numbers, for which all zeros are a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a valid, writable rusage.
     let failed = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    (failed == 0).then_some(ns(usage.ru_utime) + ns(usage.ru_stime))
+    (failed == 0).then_some([ns(usage.ru_utime), ns(usage.ru_stime)])
 }
 
 /// Ticks a second of the times in /proc/stat.

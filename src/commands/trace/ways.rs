@@ -68,7 +68,8 @@ fn of_command(unsampled: Option<String>) -> Vec<(Via, String)> {
         (Via::Preload, format!("every call of its C library is counted{against}")),
         (Via::Ptrace, format!("every system call is counted{against}")),
     ];
-    sample.into_iter().chain(exact).collect()
+    let left = unsampled.is_some().then(|| (Via::Sample, format!("nothing else is open here{against}")));
+    sample.into_iter().chain(exact).chain(left).collect()
 }
 
 /// How something is watched.
@@ -126,7 +127,7 @@ mod tests {
         let ways = |unsampled: Option<&str>| of_command(unsampled.map(Into::into));
         let order = |ways: Vec<(Via, String)>| ways.into_iter().map(|(via, _)| via).collect::<Vec<_>>();
         assert_eq!(order(ways(None)), [Via::Sample, Via::Preload, Via::Ptrace]);
-        assert_eq!(order(ways(Some("perf_event_paranoid=2"))), [Via::Preload, Via::Ptrace]);
+        assert_eq!(order(ways(Some("perf_event_paranoid=2"))), [Via::Preload, Via::Ptrace, Via::Sample]);
         assert!(ways(Some("perf_event_paranoid=2"))[0].1.contains("perf_event_paranoid=2"));
     }
 }

@@ -4,7 +4,7 @@ use super::Loss;
 use super::costs::{self, Place};
 use super::tally::{Tally, What, Who};
 use super::words;
-use crate::report::{AtOffset, Copies, FileKind, Landing, PAGE, TraceBand, TraceBands, Unseen, distance};
+use crate::report::{AtOffset, Copies, FileKind, Landing, PAGE, TraceBand, TraceBands, Unseen, distance, printable};
 use std::collections::BTreeMap;
 
 /// What the copies lose, and could lose where their distance is unknown.
@@ -43,6 +43,9 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
     let worst = costs::worst(bands);
     for unseen in unseen {
         let remedy = unseen.remedy.as_deref().unwrap_or("nothing shows them");
+        if unseen.any && worst.is_some() {
+            doubts.add(&unseen.what, remedy, f64::INFINITY);
+        }
         doubts.add("calls that were not seen", remedy, lost(unseen.bytes.unwrap_or(0) as f64, worst));
     }
     let lost_ns = tally.all.lost_ns;
@@ -89,7 +92,10 @@ impl Doubts {
     /// The largest, as the end of a sentence.
     fn most(self) -> Option<String> {
         let most = self.each_ns.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ns)| *ns > 0.0);
-        most.map(|((what, remedy), _)| format!("most of that in {what} ({remedy})"))
+        most.map(|((what, remedy), ns)| match ns.is_finite() {
+            true => format!("most of that in {what} ({remedy})"),
+            false => format!("not seen were {} ({})", printable(&what, 200), printable(&remedy, 200)),
+        })
     }
 }
 

@@ -196,7 +196,7 @@ fn what_is_unknown_matters_as_far_as_it_could_cost() {
             what: "process 8, statically linked".into(),
             why: "no preloaded object reaches it".into(),
             remedy: Some("--via ptrace".into()),
-            bytes: None,
+            bytes: None, any: false,
         }],
         ..watched(vec![])
     };

@@ -80,7 +80,7 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
 }
 
 fn unseen(what: String, why: &str, remedy: Option<&str>) -> Unseen {
-    Unseen { what, why: why.into(), remedy: remedy.map(Into::into), bytes: None }
+    Unseen { what, why: why.into(), remedy: remedy.map(Into::into), bytes: None, any: false }
 }
 
 /// Programs without the object, those of one name together.

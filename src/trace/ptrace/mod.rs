@@ -45,7 +45,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let (own, other) = UnixStream::pair().map_err(|error| broken("socketpair(2)", error))?;
     let gate = Gate { own: own.as_raw_fd(), other: other.as_raw_fd(), filter: filter() };
     let _outlived = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].map(Outlived::begin);
-    let cpu_before_ns = usage::children_cpu_ns();
+    let before_ns = usage::children_ns();
     let (traced, started) = thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         // Where the receiver is gone, so is whoever wanted to know.
@@ -63,8 +63,12 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
         (Err(Failed::Broken(error)), _) => return Err(broken("ptrace(2)", error)),
         (Ok(done), Ok(_)) => done,
     };
-    done.watched.cpu_ns =
-        usage::children_cpu_ns().zip(cpu_before_ns).map(|(after, before)| after.saturating_sub(before));
+    if let (Some(after), Some(before)) = (usage::children_ns(), before_ns) {
+        let [user, system] = [0, 1].map(|part| after[part].saturating_sub(before[part]));
+        done.watched.cpu_ns = Some(user + system);
+        done.watched.unseen.push(unseen::inside(user, user + system));
+        done.watched.unseen.sort();
+    }
     Ok(done)
 }
 

@@ -12,6 +12,8 @@
 //! A [`report::Report`] holds everything measured and every fact needed to judge it. [`judge`] and
 //! [`render`] are pure functions of reports and import nothing that measures; [`commands`] loops.
 //!
+//! [`trace`] watches the copies of other programs, which [`judge`] compares with the bands of a report.
+//!
 //! Beside the pipeline stand experiments, the published programs that led here, each a room of its own:
 //! [`mod@cat`], [`pipe`] and [`readers`].
 

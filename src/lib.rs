@@ -13,7 +13,7 @@
 //! [`render`] are pure functions of reports and import nothing that measures; [`commands`] loops.
 //!
 //! Beside the pipeline stand experiments, the published programs that led here, each a room of its own:
-//! [`mod@cat`], [`pipe`] and [`readers`].
+//! [`mod@cat`], [`pipe`] and [`readers`]. [`exposure`] looks at allocators, and [`trace`] at running programs.
 
 pub mod allocator;
 pub mod cat;

@@ -15,7 +15,7 @@
 //! [`trace`] watches the copies of other programs, which [`judge`] compares with the bands of a report.
 //!
 //! Beside the pipeline stand experiments, the published programs that led here, each a room of its own:
-//! [`mod@cat`], [`pipe`] and [`readers`].
+//! [`mod@cat`], [`pipe`] and [`readers`]. [`exposure`] looks at allocators, and [`trace`] at running programs.
 
 pub mod allocator;
 pub mod cat;

@@ -411,7 +411,8 @@ fn wait_until_caught(process: u32, signal: u32) {
 #[test]
 fn a_signal_ends_it_with_what_was_seen() {
     let place = Place::new();
-    let args = ["exposure", "--json", "--band", "0x1-0xf", "--processes", "64"];
+    let args =
+        ["exposure", "--json", "--band", "0x1-0xf", "--allocators", "jemalloc,mimalloc", "--processes", "64"];
     let child = place.fsprobe(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until_caught(child.id(), 15);
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());

@@ -43,9 +43,12 @@ fn names(told: &Value) -> Vec<(String, Vec<String>)> {
     kinds
 }
 
-fn child(file: &Path, reader: &str) -> [String; 5] {
+/// The very arguments that fsprobe gives its readers: where malloc's heap puts a buffer depends on them.
+fn child(file: &Path, reader: &str) -> [String; 7] {
     let order = format!("{{\"read\":{{\"reader\":\"{reader}\",\"ask_huge\":false}}}}");
-    ["readers".into(), "--child".into(), order, "--file".into(), text(file).into()]
+    let turn = ["--turn", "0", "--file", text(file)].map(String::from);
+    let [turn, number, option, file] = turn;
+    ["readers".into(), "--child".into(), order, turn, number, option, file]
 }
 
 /// Files on disk and, where there is one, on tmpfs; the latter removed with the second value.

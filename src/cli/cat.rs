@@ -2,6 +2,7 @@
 
 use crate::cat::Preference;
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::path::PathBuf;
 
 /// Options of `fsprobe cat`.
@@ -17,7 +18,8 @@ use std::path::PathBuf;
 )]
 pub struct CatArgs {
     /// Files to pass to stdout; `-` is stdin [default: stdin]
-    #[arg(value_name = "FILE")]
+    // an empty name is looked for, not refused: cat goes on after a missing file
+    #[arg(value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub files: Vec<PathBuf>,
     /// Say on stderr which way each file took, why, and how many bytes
     #[arg(long)]

@@ -7,7 +7,7 @@ use crate::cli::ReadersArgs;
 use crate::path::Source;
 use crate::readers::{Measured, Refused, Session, Setup, child};
 use crate::render::readers::{BPFTRACE, text};
-use crate::report::{Fact, Readers, printable};
+use crate::report::{Fact, ReaderName, Readers, Reason, SkippedReader, printable};
 use crate::sys::signals::{self, Caught};
 use crate::sys::{self, memory};
 use crate::{host, judge};
@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -65,6 +66,13 @@ fn measured(args: &ReadersArgs) -> Result<Outcome, Failure> {
     let status = measured.status;
     let mut readers = told(args, &source, cpu, measured);
     judge::readers::conclude(&mut readers);
+    if readers.readers.iter().all(|reader| reader.process.ns.is_empty()) && stop.is_none() {
+        let why = readers.skipped.first().map_or("no reader could be run", |skipped| &skipped.reason);
+        return Err(Failure::line(format!("nothing can be measured here: {why}")));
+    }
+    if let Some(status) = status.filter(|status| !status.success()) {
+        unjudged(&mut readers, status);
+    }
     if args.json {
         let document = Document {
             verb: "readers",
@@ -138,7 +146,11 @@ fn session(args: &ReadersArgs, setup: &Setup, caught: &Arc<Caught>) -> Result<Me
     let running = Arc::new(AtomicU32::new(0));
     let over = Arc::new(AtomicBool::new(false));
     let measured = std::thread::scope(|scope| {
-        scope.spawn(|| end_on_signal(caught, &running, &over));
+        let watcher = std::thread::Builder::new();
+        if let Err(error) = watcher.spawn_scoped(scope, || end_on_signal(caught, &running, &over)) {
+            let reason = sys::reason(&error);
+            return Err(Failure::line(format!("cannot start a thread: {reason} (see ulimit -u)")));
+        }
         let advance = |done, all| {
             bar.set_message("fsprobe: measuring");
             bar.set_length(all);
@@ -147,10 +159,10 @@ fn session(args: &ReadersArgs, setup: &Setup, caught: &Arc<Caught>) -> Result<Me
         let measured =
             Session::new(setup, Arc::clone(&running)).measure(&|| caught.signal().is_some(), &advance);
         over.store(true, Ordering::SeqCst);
-        measured
+        measured.map_err(refused)
     });
     bar.finish_and_clear();
-    measured.map_err(refused)
+    measured
 }
 
 /// Passes a signal on to the child that runs, once, and kills it where it does not end. A child that is
@@ -177,6 +189,15 @@ fn end_on_signal(caught: &Caught, running: &AtomicU32, over: &AtomicBool) {
 fn refused(refused: Refused) -> Failure {
     let code = if refused.error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Failure::Command { code, line: refused.to_string() }
+}
+
+/// Nothing is said of how fast a command is that failed.
+fn unjudged(readers: &mut Readers, status: ExitStatus) {
+    for reader in readers.readers.iter_mut().filter(|reader| reader.reader == ReaderName::Command) {
+        (reader.reason, reader.slowdown, reader.excess) = (Reason::Unknown, None, None);
+    }
+    let reason = format!("the command failed ({status}), so its times tell nothing");
+    readers.skipped.push(SkippedReader { reader: ReaderName::Command, huge_pages: None, reason });
 }
 
 fn told(args: &ReadersArgs, source: &Source, cpu: u32, measured: Measured) -> Readers {

@@ -101,7 +101,9 @@ impl Session<'_> {
             jobs.iter().map(|_| Mutex::new(None)).collect();
         let (next, over, running) = (AtomicUsize::new(0), AtomicBool::new(false), Running::default());
         std::thread::scope(|scope| {
-            scope.spawn(|| end_overdue(&running, stop, &over));
+            // without threads one child runs after another
+            let start = std::thread::Builder::new;
+            let _ending = start().spawn_scoped(scope, || end_overdue(&running, stop, &over));
             let worker = |number: usize| {
                 let (jobs, answers, next, running) = (&jobs, &answers, &next, &running);
                 move || {
@@ -112,7 +114,11 @@ impl Session<'_> {
                     }
                 }
             };
-            let workers: Vec<_> = (0..self.plan.at_once).map(|number| scope.spawn(worker(number))).collect();
+            let started = |number| start().spawn_scoped(scope, worker(number)).ok();
+            let workers: Vec<_> = (0..self.plan.at_once).filter_map(started).collect();
+            if workers.is_empty() {
+                worker(0)();
+            }
             for worker in workers {
                 // a worker that panicked has left its answer out
                 let _ = worker.join();

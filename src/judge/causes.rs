@@ -33,7 +33,7 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    fn of(&self, path: PathName) -> impl Iterator<Item = &PathVerdict> {
+    fn of(&self, path: PathName) -> impl Iterator<Item = &PathVerdict> + Clone {
         self.paths.iter().filter(move |p| p.path == path)
     }
 
@@ -263,7 +263,10 @@ fn at(path: &PathVerdict, band: &Band) -> String {
 }
 
 /// That nothing is slow, and what is milder.
-fn not_slow<'a>(what: &str, paths: impl Iterator<Item = &'a PathVerdict>) -> String {
+fn not_slow<'a>(what: &str, paths: impl Iterator<Item = &'a PathVerdict> + Clone) -> String {
+    if paths.clone().any(|p| p.state == State::Inconclusive) {
+        return format!("whether {what} slow cannot be told");
+    }
     let bands = paths.flat_map(|p| p.bands.iter().map(move |b| (p, b))).filter(|(_, b)| b.confirmed);
     match bands.max_by(|a, b| a.1.slowdown.total_cmp(&b.1.slowdown)) {
         None => format!("{what} slow at no page offset: there is nothing to explain"),

@@ -3,7 +3,7 @@
 //! Factors and slowdowns are medians of quotients within one round, so that drift cancels out.
 
 use super::stats::{median_interval, median_of};
-use crate::report::{Counted, Estimate, Figures, OffsetSweep, Pipe, PipeBand, PipeSample, Rung};
+use crate::report::{Counted, Estimate, Figures, OffsetCell, OffsetSweep, Pipe, PipeBand, PipeSample, Rung};
 
 /// The slowdown from which an offset counts to a band.
 const DEEP: f64 = 2.0;
@@ -69,14 +69,23 @@ fn judge_sweep(sweep: &mut OffsetSweep) {
     sweep.bands = bands(sweep);
 }
 
+/// A single slow offset between fast neighbours is no band in fewer rounds: over all offsets that are looked at,
+/// chance makes one slow in six rounds every few sweeps, and in twelve never.
+const ROUNDS_OF_ONE: usize = 12;
+
 /// Runs of neighbouring measured offsets that are deep. With too few rounds for an interval nothing is.
 fn bands(sweep: &OffsetSweep) -> Vec<PipeBand> {
     let is_deep = |e: &Estimate| e.median >= DEEP && e.ci95.is_some_and(|[low, _]| low > SURELY);
     let mut bands = Vec::new();
     for run in sweep.cells.chunk_by(|a, b| {
-        let deep = |c: &crate::report::OffsetCell| c.slowdown.as_ref().is_some_and(is_deep);
+        let deep = |c: &OffsetCell| c.slowdown.as_ref().is_some_and(is_deep);
         deep(a) == deep(b)
     }) {
+        let lone = run.len() == 1 && run[0].ns.len() < ROUNDS_OF_ONE;
+        let beside = |c: &OffsetCell| c.offset.abs_diff(run[0].offset) == 1;
+        if lone && sweep.cells.iter().any(beside) {
+            continue;
+        }
         let deep = run.iter().filter_map(|c| c.slowdown).filter(is_deep).map(|e| e.median);
         let (Some(first), Some(last), Some(slowdown)) = (run.first(), run.last(), median_of(deep)) else {
             continue;
@@ -91,7 +100,7 @@ fn bands(sweep: &OffsetSweep) -> Vec<PipeBand> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Mapping, Moved, OffsetCell};
+    use crate::report::{Mapping, Moved};
 
     fn rung(name: &str, over: Option<&str>, ns: u64) -> Rung {
         let counted = Some(Counted { page_faults: 1, voluntary_switches: 2, involuntary_switches: 1 });
@@ -152,6 +161,15 @@ mod tests {
         judge_sweep(&mut sweep);
         let [band] = sweep.bands[..] else { panic!("{:?}", sweep.bands) };
         assert_eq!((band.from, band.to, band.slowdown), (1, 15, 4.0));
+        let lone = |rounds| {
+            let mut cells: Vec<OffsetCell> = [0, 1, 16].map(cell).to_vec();
+            cells[1].offset = 15;
+            cells.iter_mut().for_each(|c| c.ns = c.ns.iter().cycle().take(rounds).copied().collect());
+            let mut sweep = OffsetSweep { cells, ..sweep.clone() };
+            judge_sweep(&mut sweep);
+            sweep.bands.len()
+        };
+        assert_eq!((lone(7), lone(12)), (0, 1), "one offset beside a fast one");
         let mut same = OffsetSweep { cells: vec![cell(0)], ..sweep };
         judge_sweep(&mut same);
         assert!(same.bands.is_empty());

@@ -6,6 +6,9 @@ use crate::report::{Excess, HugePages, MovedBuffer, Reader, ReaderName, Readers,
 /// Up to here a reader is as fast as the best.
 const AS_FAST: f64 = 1.05;
 
+/// Up to here intervals that overlap mean as fast; beyond, that it cannot be told.
+const NEAR: f64 = 1.2;
+
 /// From this ratio on, its interval above [`AS_FAST`], an offset counts as slow.
 const SLOW_OFFSET: f64 = 1.1;
 
@@ -18,11 +21,18 @@ pub fn conclude(readers: &mut Readers) {
         let times = [reader.read.as_mut(), reader.call.as_mut(), Some(&mut reader.process)];
         times.into_iter().flatten().for_each(summarise);
         reader.moved.as_mut().into_iter().for_each(compare);
+        if reader.read.as_ref().is_some_and(|read| read.median_ns > reader.whole().median_ns) {
+            reader.read = None;
+            reader.read_unknown = Some("watching the reads took longer than the reads".into());
+        }
     }
     for kind in [HugePages::Off, HugePages::On, HugePages::AsIs] {
-        let Some(best) = best(&readers.readers, kind).cloned() else { continue };
+        let Some(best_call) = best(&readers.readers, kind).cloned() else { continue };
+        let best_process = fastest_process(&readers.readers, kind).cloned();
         for reader in readers.readers.iter_mut().filter(|reader| reader.huge_pages == kind) {
-            explain(reader, &best);
+            // a program that tells nothing of its call is compared as a process with a process
+            let best = best_process.as_ref().filter(|_| reader.call.is_none()).unwrap_or(&best_call);
+            explain(reader, best);
         }
     }
 }
@@ -48,11 +58,16 @@ fn best(readers: &[Reader], kind: HugePages) -> Option<&Reader> {
     readers.iter().filter(fit).min_by(|a, b| a.whole().median_ns.total_cmp(&b.whole().median_ns))
 }
 
+/// The reader whose process is over first.
+fn fastest_process(readers: &[Reader], kind: HugePages) -> Option<&Reader> {
+    let fit = |r: &&Reader| r.huge_pages == kind && r.reader != ReaderName::Mmap && !r.process.ns.is_empty();
+    readers.iter().filter(fit).min_by(|a, b| a.process.median_ns.total_cmp(&b.process.median_ns))
+}
+
 fn explain(reader: &mut Reader, best: &Reader) {
     if reader.whole().ns.is_empty() {
         return;
     }
-    // A program that tells nothing of its call is compared as a process with a process.
     let (own, other) = match &reader.call {
         Some(call) => (call, best.whole()),
         None => (&reader.process, &best.process),
@@ -61,7 +76,15 @@ fn explain(reader: &mut Reader, best: &Reader) {
     let excess = excess(reader, best, own.median_ns - other.median_ns);
     reader.reason = match reader.slowdown {
         None => Reason::Unknown,
-        Some(slowdown) if slowdown <= AS_FAST || overlap(own, other) => Reason::AsFast,
+        Some(slowdown) if slowdown <= AS_FAST => Reason::AsFast,
+        _ if own.ci95_ns.is_none() || other.ci95_ns.is_none() => Reason::Unknown,
+        Some(slowdown) if overlap(own, other) => {
+            if slowdown <= NEAR {
+                Reason::AsFast
+            } else {
+                Reason::Unknown
+            }
+        }
         Some(_) => largest(&excess, reader),
     };
     reader.excess = Some(excess);

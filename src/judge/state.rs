@@ -56,8 +56,7 @@ pub fn coverage(series: &Series<'_>, screened: &Screened) -> Seen {
         return Seen::Nothing;
     }
     let place = axis::placer(series.shape, None);
-    let measured: BTreeSet<u16> =
-        cells().filter_map(|c| place(c)).collect();
+    let measured: BTreeSet<u16> = cells().filter_map(|c| place(c)).collect();
     if widest_gap(measured) > WIDEST_GAP {
         return Seen::TooNarrow;
     }

@@ -1,6 +1,6 @@
 //! The bands of a report as rows of text, for tickets of any kind.
 
-use super::number::{bytes, gigabytes, on_circle, span, three, times};
+use super::number::{bytes, gigabytes, on_circle, span, three};
 use super::text::listed;
 use crate::report::{Allocator, Band, PathName, PathVerdict, Report, State};
 use std::borrow::Cow;
@@ -46,7 +46,7 @@ fn row(path: &PathVerdict, band: &Band) -> Row {
         format!("{}{unsure}", span(on_circle(band.from), on_circle(band.to))).into(),
         band.axis.map_or_else(|| format!("{}?", band.scan), |a| a.word().into()).into(),
         gigabytes(band.bytes_per_s).into(),
-        times(band.slowdown).into(),
+        format!("{}x", three(band.slowdown)).into(),
         interval(band.slowdown_ci95, three).into(),
         three(band.penalty_ns_per_kib).into(),
         interval(band.penalty_ci95, three).into(),
@@ -70,7 +70,11 @@ pub(crate) fn clean(report: &Report) -> Vec<String> {
     let told = lens.into_iter().map(|((path, state, owners), lens)| {
         let owners: Vec<&str> = owners.iter().flatten().map(|a| a.word()).collect();
         let with = if owners.is_empty() { String::new() } else { format!(" with {}", listed(&owners)) };
-        let none = if state == State::Inconclusive { "No band could be told" } else { "No band" };
+        let none = if state == State::Inconclusive || !report.run.complete {
+            "No band could be told"
+        } else {
+            "No band"
+        };
         format!("{none}: {path}{with} at {}.", listed(&lens))
     });
     let all: usize = report.verdict.paths.iter().map(|p| p.bands.len()).sum();

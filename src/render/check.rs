@@ -4,6 +4,7 @@ use super::evidence::evidence;
 use super::facts::rejudged;
 use super::number::{bytes, offset, on_circle, span, times, times_briefly};
 use super::terminal::Style;
+use super::terminal::verdict::interrupted;
 use super::text::{Paint, listed, paint, paragraph};
 use crate::report::{Axis, Band, Depth, PathName, PathVerdict, Remedy, Report, State, printable};
 use std::collections::BTreeSet;
@@ -14,12 +15,18 @@ const LONGEST: usize = 600;
 /// The whole text: at most 80 columns, complete without colour.
 pub fn text(report: &Report, style: Style) -> String {
     let again = rejudged(report).map_or(String::new(), |said| paragraph("", &said, style.width));
-    joined([again, headline(report, style), table(report), reasoning(report, style), skipped(report, style)])
+    joined([again, verdict(report, style), table(report), reasoning(report, style), skipped(report, style)])
 }
 
 /// The verdict in sentences, for other formats.
 pub(crate) fn told(report: &Report, style: Style) -> String {
-    joined([headline(report, style), reasoning(report, style)])
+    joined([verdict(report, style), reasoning(report, style)])
+}
+
+/// The headline, and whether the run ended early.
+fn verdict(report: &Report, style: Style) -> String {
+    let cut = interrupted(report).map(|said| paragraph("", &said, style.width));
+    headline(report, style) + &cut.unwrap_or_default()
 }
 
 /// Causes, what to do, what was tried.

@@ -1,7 +1,6 @@
 //! Reports as files: loaded with one clear line for every fault, written whole or not at all.
 
 use super::{Report, Schema, printable};
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -113,6 +112,8 @@ pub fn parse(text: &[u8], name: &str) -> Result<Report, LoadError> {
     // a parser's message may quote the file, which is not to be trusted
     let not_a_report =
         |reason: String| LoadError::NotAReport { name: name.into(), reason: printable(&reason, LONGEST) };
+    // editors of another system put a byte order mark first
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let head: Head = serde_json::from_slice(text).map_err(|e| not_a_report(e.to_string()))?;
     if head.schema.name != Schema::REPORT {
         return Err(not_a_report(format!("its schema is '{}'", head.schema.name)));
@@ -128,11 +129,7 @@ pub fn parse(text: &[u8], name: &str) -> Result<Report, LoadError> {
 
 /// What the types do not promise: indices that point somewhere, offsets on the circle, rounds that match.
 fn consistent(report: &Report) -> Result<(), String> {
-    let mut seen = HashSet::new();
     for (index, cell) in report.cells.iter().enumerate() {
-        if !seen.insert((cell.run, cell.path, cell.allocator, cell.dst, cell.src, cell.len)) {
-            return Err(format!("cell {index} repeats another of its run"));
-        }
         let Some(run) = report.runs.get(cell.run) else {
             return Err(format!("cell {index} names run {}, and there are {}", cell.run, report.runs.len()));
         };
@@ -328,7 +325,6 @@ mod tests {
             ("/cells/0/dst", json!(0x1001), "above 0x1000"),
             ("/cells/0/src", json!(0xffff), "above 0x1000"),
             ("/cells/0/dst", huge.clone(), "u16"),
-            ("/cells/1/dst", json!(0), "cell 1 repeats another"),
             ("/cells/0/len", json!(0), "copies nothing"),
             ("/cells/0/repeat", json!(0), "copies nothing"),
             ("/runs/0/rounds", huge, "u32"),

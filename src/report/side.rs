@@ -24,13 +24,22 @@ impl PathName {
         }
     }
 
-    /// The shortest copy that tells something of its page offsets, in bytes. The kernel puts less than a page
-    /// for a Unix socket where it likes. Shorter non-temporal stores wait for whatever else of the program
-    /// lies at the same page offset, such as its stack: several times as long, at another offset in every process.
+    /// The shortest copy whose page offsets are known, in bytes: the kernel puts less than a page for a
+    /// Unix socket where it likes.
     pub const fn shortest(self) -> u64 {
         match self {
-            PathName::SocketWrite | PathName::NonTemporal => PAGE as u64,
+            PathName::SocketWrite => PAGE as u64,
             _ => 1,
+        }
+    }
+
+    /// The shortest copy that is sampled without being asked for, in bytes. Shorter non-temporal stores wait for
+    /// whatever else of the program lies at their page offset, such as its stack: several times as long, and at
+    /// another offset in every process.
+    pub const fn tells_from(self) -> u64 {
+        match self {
+            PathName::NonTemporal => PAGE as u64,
+            path => path.shortest(),
         }
     }
 

@@ -179,7 +179,7 @@ fn main_sweep(asked: &Asked, len: u64, coarse: bool, paths: &[PathName]) -> Plan
     let mut controls = Vec::new();
     let mut offsets = 0;
     // a length of its own choice is asked for also where a path refuses it, so that the refusal is told
-    let has = |path: PathName| paths.contains(&path) && (asked.lens.is_some() || len >= path.shortest());
+    let has = |path: PathName| paths.contains(&path) && (asked.lens.is_some() || len >= path.tells_from());
     for (path, allocator) in asked.columns().filter(|(path, _)| has(*path)) {
         let sides = Sides::of(asked, path, coarse);
         let varied = sides.dst.len().max(sides.src.len());

@@ -70,6 +70,7 @@ fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
 
 // SAFETY: all memory comes from System and goes back to it with the layouts that it came with.
 unsafe impl GlobalAlloc for Reserving {
+    // SAFETY: promises are passed on to System as they come.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are those that System asks for.
         let allocate = || unsafe { System.alloc(layout) };
@@ -77,6 +78,7 @@ unsafe impl GlobalAlloc for Reserving {
         if memory.is_null() { again(allocate) } else { memory }
     }
 
+    // SAFETY: promises are passed on to System as they come.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as for alloc.
         let allocate = || unsafe { System.alloc_zeroed(layout) };
@@ -84,6 +86,7 @@ unsafe impl GlobalAlloc for Reserving {
         if memory.is_null() { again(allocate) } else { memory }
     }
 
+    // SAFETY: promises are passed on to System as they come.
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as for alloc; where it fails, `old` stays as it was.
         let allocate = || unsafe { System.realloc(old, layout, size) };
@@ -91,6 +94,7 @@ unsafe impl GlobalAlloc for Reserving {
         if memory.is_null() { again(allocate) } else { memory }
     }
 
+    // SAFETY: promises are passed on to System as they come.
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: the caller's promises are those that System asks for.
         unsafe { System.dealloc(memory, layout) };

@@ -75,7 +75,7 @@ pub fn of_programs() -> Vec<Group> {
 /// The lengths at which a path tells something: routines of user space have no call to hide in.
 fn lengths(path: PathName) -> impl Iterator<Item = u64> {
     let lengths: &[u64] = if path.is_user_space() { &[128, 4096, LONGEST] } else { &[LONGEST] };
-    lengths.iter().copied().filter(move |len| *len >= path.shortest())
+    lengths.iter().copied().filter(move |len| *len >= path.tells_from())
 }
 
 /// The screen of one group.

@@ -98,7 +98,8 @@ mod tests {
                 what: "process 7 (secret (or so)), statically linked".into(),
                 why: "cannot open /opt/secret/lib.so as /proc/sys/kernel/x says".into(),
                 remedy: None,
-                bytes: None, any: false,
+                bytes: None,
+                any: false,
             }],
             ..Watched::default()
         });

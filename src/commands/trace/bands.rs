@@ -6,6 +6,7 @@ use crate::report::{
     Axis, Band, Depth, PathVerdict, Report, Scan, State, TraceBand, TraceBands, TracePath, distance, load,
     printable,
 };
+use crate::sys;
 use crate::{host, judge};
 use std::path::Path;
 
@@ -44,13 +45,17 @@ fn of_file(file: &Path, anonymous: bool) -> Result<TraceBands, Failure> {
 
 /// In a thread of its own: a check pins itself to a CPU, and a command must not inherit that.
 fn of_this_machine() -> TraceBands {
-    let checked = std::thread::scope(|scope| scope.spawn(|| check::quick(None)).join());
+    let checked = std::thread::scope(|scope| {
+        let started = std::thread::Builder::new().spawn_scoped(scope, || check::quick(None));
+        started.map(std::thread::ScopedJoinHandle::join)
+    });
     match checked {
-        Ok(Ok(report)) => {
+        Ok(Ok(Ok(report))) => {
             TraceBands { source: "a check of this machine, just now".into(), ..of_report(&report) }
         }
-        Ok(Err(failure)) => unknown(&failure.to_string()),
-        Err(_) => unknown("it broke off"),
+        Ok(Ok(Err(failure))) => unknown(&failure.to_string()),
+        Ok(Err(_)) => unknown("it broke off"),
+        Err(error) => unknown(&format!("no thread could be started: {}", sys::reason(&error))),
     }
 }
 

@@ -4,7 +4,9 @@ use super::Loss;
 use super::costs::{self, Place};
 use super::tally::{Tally, What, Who};
 use super::words;
-use crate::report::{AtOffset, Copies, FileKind, Landing, PAGE, TraceBand, TraceBands, Unseen, distance, printable};
+use crate::report::{
+    AtOffset, Copies, FileKind, Landing, PAGE, TraceBand, TraceBands, Unseen, distance, printable,
+};
 use std::collections::BTreeMap;
 
 /// What the copies lose, and could lose where their distance is unknown.

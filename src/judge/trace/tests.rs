@@ -196,7 +196,8 @@ fn what_is_unknown_matters_as_far_as_it_could_cost() {
             what: "process 8, statically linked".into(),
             why: "no preloaded object reaches it".into(),
             remedy: Some("--via ptrace".into()),
-            bytes: None, any: false,
+            bytes: None,
+            any: false,
         }],
         ..watched(vec![])
     };
@@ -216,6 +217,7 @@ fn bytes_that_were_not_seen_count_as_far_as_they_could_cost() {
             why: "by bare system calls".into(),
             remedy: Some("--via ptrace".into()),
             bytes: Some(bytes),
+            any: false,
         }],
         ..watched(vec![reads(0x740, 1000)])
     };

@@ -8,7 +8,7 @@ use super::scanline::{SWEPT, Scanline};
 use super::summary::{FEW, state_of};
 use crate::render::number::{bytes, counted, gigabytes, offset, times_briefly};
 use crate::render::text::{Paint, paint, paragraph};
-use crate::report::{self, Allocator, Depth, PathName, Phase, Report, Scan, State};
+use crate::report::{self, Allocator, Depth, Options, PathName, Phase, Report, Scan, State};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, TableStyle};
 use std::collections::BTreeSet;
 
@@ -209,8 +209,12 @@ impl Value {
             column.slowdown(throughput, aligned, *band) >= HOLE || (band.depth == Depth::Deep && !aligned)
         };
         let slow = band.filter(is_slow);
-        // the band's own figure, as the verdict tells it: a row's would be of other samples
-        let mark = |band: Slow| format!("{}{}", sign(band.depth), times_briefly(band.slowdown));
+        // a row's own samples; where noise takes those beyond its band's depth, the figure that was judged
+        let mark = |band: Slow| {
+            let own = column.slowdown(throughput, aligned, band);
+            let fits = (own >= Options::AFFECTED_AT) == (band.slowdown >= Options::AFFECTED_AT);
+            format!("{}{}", sign(band.depth), times_briefly(if fits { own } else { band.slowdown }))
+        };
         Value {
             throughput: gigabytes(throughput),
             mark: slow.map(mark).unwrap_or_default(),
@@ -290,8 +294,8 @@ pub fn held_side(scan: Scan) -> Scan {
 fn legend(shown: &[String], style: Style) -> Option<String> {
     let occurs = |is: &dyn Fn(&str) -> bool| shown.iter().flat_map(|t| t.split_whitespace()).any(is);
     let signs = [
-        (occurs(&|w| w.contains('!') && w.contains('x')), "!7.3x: deep band, that many times slower"),
-        (occurs(&|w| w.contains('~')), "~1.3x: mild band"),
+        (occurs(&|w| w.contains('!') && w.contains('x')), "!: in a deep band, so many times slower"),
+        (occurs(&|w| w.contains('~')), "~: in a mild band"),
         (occurs(&|w| w.contains('!') && w.contains('/')), "!4/8: so many of the offsets in a deep band"),
         (occurs(&|w| w == "natural"), "natural: where the allocator itself puts buffers"),
         (

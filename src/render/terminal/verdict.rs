@@ -183,7 +183,7 @@ fn none_of(report: &Report, path: PathName) -> String {
 }
 
 /// A run that ended early says so before anything is drawn from it.
-fn interrupted(report: &Report) -> Option<String> {
+pub fn interrupted(report: &Report) -> Option<String> {
     let how = match report.run.stopped_by.as_deref() {
         Some("time") => "The time limit ended the run".into(),
         Some(by) => format!("The run ended early ({})", printable(by, 80)),

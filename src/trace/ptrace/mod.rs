@@ -46,14 +46,15 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let gate = Gate { own: own.as_raw_fd(), other: other.as_raw_fd(), filter: filter() };
     let _outlived = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].map(Outlived::begin);
     let before_ns = usage::children_ns();
-    let (traced, started) = thread::scope(|scope| {
+    let (traced, started) = thread::scope(|scope| -> io::Result<_> {
         let (sender, receiver) = mpsc::channel();
         // Where the receiver is gone, so is whoever wanted to know.
-        scope.spawn(move || drop(sender.send(trace(other))));
+        thread::Builder::new().spawn_scoped(scope, move || drop(sender.send(trace(other))))?;
         let started = launch.start(Preparation { gate: Some(gate), ..Preparation::default() });
         drop(own);
-        (traced(&receiver, started.as_ref().ok(), on_signal), started)
-    });
+        Ok((traced(&receiver, started.as_ref().ok(), on_signal), started))
+    })
+    .map_err(|error| broken("cannot start a thread", error))?;
     let mut done = match (traced, started) {
         (Err(Failed::Seize(error)), _) => return Err(closed("ptrace(2)", &error)),
         (Err(Failed::NoFilter), _) => {

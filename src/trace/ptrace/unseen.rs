@@ -24,7 +24,8 @@ impl Notes {
                 what,
                 why: why.to_owned(),
                 remedy: remedy.map(str::to_owned),
-                bytes: None, any,
+                bytes: None,
+                any,
             });
         }
     }

@@ -221,7 +221,8 @@ fn kernel_unseen(error: &PerfError) -> Unseen {
         what: "copies inside the kernel (read, write and their like)".into(),
         why: error.to_string(),
         remedy: error.remedy(),
-        bytes: None, any: false,
+        bytes: None,
+        any: false,
     }
 }
 

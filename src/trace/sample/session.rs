@@ -163,7 +163,7 @@ impl Session {
         let emptied = Mutex::new(Emptied::default());
         let over = Over::default();
         let done = std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let empty = || {
                 while !over.is_over.load(Ordering::Relaxed) {
                     rings.wait(over.told.as_ref());
                     let at_ns = now_ns();
@@ -173,7 +173,9 @@ impl Session {
                     emptied.records.append(&mut records);
                     emptied.at_ns = at_ns;
                 }
-            });
+            };
+            // without a thread the rings are emptied at the end, and what they lost is told
+            let _emptying = std::thread::Builder::new().spawn_scoped(scope, empty);
             let _telling = Telling(&over);
             work(self, &emptied)
         });
@@ -231,7 +233,8 @@ impl Session {
             what: format!("{} threads of the process", self.unwatched_threads),
             why: format!("each takes {} descriptors, and the limit is reached", self.cpus.len()),
             remedy: Some("sudo prlimit --nofile=1048576 fsprobe trace".into()),
-            bytes: None, any: false,
+            bytes: None,
+            any: false,
         })
     }
 }

@@ -168,7 +168,8 @@ impl Tally {
                 what: "names of the kernel's functions".into(),
                 why: "/proc/kallsyms hides them from this user (kptr_restrict)".into(),
                 remedy: Some("sudo sysctl kernel.kptr_restrict=0".into()),
-                bytes: None, any: false,
+                bytes: None,
+                any: false,
             });
         }
         if self.copying.unread > 0 {
@@ -176,7 +177,8 @@ impl Tally {
                 what: format!("what {} of {} samples interrupted", self.copying.unread, self.taken),
                 why: "neither the process's memory nor its file could be read".into(),
                 remedy: None,
-                bytes: None, any: false,
+                bytes: None,
+                any: false,
             });
         }
         let mut hidden: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
@@ -188,7 +190,8 @@ impl Tally {
             },
             why: "it took other privileges (a setuid program), so the kernel stopped the watching".into(),
             remedy: Some("sudo fsprobe trace".into()),
-            bytes: None, any: false,
+            bytes: None,
+            any: false,
         }));
         unseen
     }

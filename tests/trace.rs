@@ -239,3 +239,45 @@ fn a_running_process_is_sampled_and_left_running() {
     let gone = place.run(&["trace", "--simulate", "zen4", "--pid", &pid]);
     assert_fails(&gone, &["no way of watching"]);
 }
+
+#[test]
+fn what_a_command_leaves_running_gets_the_signal() {
+    let place = Place::new();
+    let args = ["trace", "--simulate", "zen3", "--via", "ptrace", "--", "sh", "-c", "sleep 300 & exit 3"];
+    let mut command = place.fsprobe(&args);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id().to_string();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // again and again: it may come before the command has ended
+            while !over.load(std::sync::atomic::Ordering::SeqCst) {
+                std::thread::sleep(std::time::Duration::from_millis(500));
+                let _ = Command::new("kill").arg(&pid).stderr(Stdio::null()).status();
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        output
+    });
+    if !is_closed(&output) {
+        // the shell itself may have been met by the first one
+        assert!([Some(3), Some(143)].contains(&output.status.code()), "{}", stderr(&output));
+        assert!(stderr(&output).contains("Watched by"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_program_that_may_copy_unseen_is_not_clean() {
+    let place = Place::new();
+    let script = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done";
+    let args = ["trace", "--simulate", "zen4", "--via", "ptrace", "--exit-code", "--", "sh", "-c", script];
+    let output = place.run(&args);
+    if stderr(&output).contains("no way of watching is open here") {
+        eprintln!("skipped: {}", stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let said = stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("copies inside the program") && said.contains("--via sample"), "{said}");
+}

@@ -55,6 +55,9 @@ fn window(window: &Window) -> String {
 fn thresholds(report: &Report) -> String {
     let libc = &report.host.libc;
     match (libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold) {
+        _ if libc.erms_switched_off() => {
+            "memcpy never uses rep movsb here: GLIBC_TUNABLES takes ERMS away.".into()
+        }
         (Some(after), Some(stop)) if stop > after => format!(
             "The C library's own thresholds (from its loader): memcpy uses rep movsb from {} to {} B.",
             after.saturating_add(1),

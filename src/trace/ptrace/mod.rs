@@ -20,16 +20,16 @@ use crate::sys::child::{Gate, NO_FILTER, Preparation};
 use crate::sys::seccomp::{self, Filter};
 use crate::sys::signals::Outlived;
 use crate::sys::{clock, ptrace, reason, usage};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Child;
-use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
-use watcher::{Seen, Watcher};
+use watcher::{Alive, Seen, Watcher};
 
 /// How often it is looked for a signal to pass on.
 const LOOK: Duration = Duration::from_millis(50);
@@ -47,12 +47,14 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let _outlived = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].map(Outlived::begin);
     let before_ns = usage::children_ns();
     let (traced, started) = thread::scope(|scope| -> io::Result<_> {
+        let alive = Alive::default();
+        let seen_alive = Alive::clone(&alive);
         let (sender, receiver) = mpsc::channel();
         // Where the receiver is gone, so is whoever wanted to know.
-        thread::Builder::new().spawn_scoped(scope, move || drop(sender.send(trace(other))))?;
+        thread::Builder::new().spawn_scoped(scope, move || drop(sender.send(trace(other, seen_alive))))?;
         let started = launch.start(Preparation { gate: Some(gate), ..Preparation::default() });
         drop(own);
-        Ok((traced(&receiver, started.as_ref().ok(), on_signal), started))
+        Ok((traced(&receiver, started.as_ref().ok(), &alive, on_signal), started))
     })
     .map_err(|error| broken("cannot start a thread", error))?;
     let mut done = match (traced, started) {
@@ -79,8 +81,13 @@ fn filter() -> &'static Filter {
     FILTER.get_or_init(|| Filter::of(&calls::chosen()))
 }
 
-/// Waits for the tracer, passing signals on to the command.
-fn traced(receiver: &Receiver<Traced>, child: Option<&Child>, on_signal: &dyn Fn() -> Option<i32>) -> Traced {
+/// Waits for the tracer, passing signals on to the command, or once that has ended to what it has left.
+fn traced(
+    receiver: &Receiver<Traced>,
+    child: Option<&Child>,
+    alive: &Alive,
+    on_signal: &dyn Fn() -> Option<i32>,
+) -> Traced {
     // Not by its number, which another process may have once it has ended.
     let handle: Option<OwnedFd> = child
         .and_then(|child| Pid::from_raw(child.id().cast_signed()))
@@ -93,11 +100,21 @@ fn traced(receiver: &Receiver<Traced>, child: Option<&Child>, on_signal: &dyn Fn
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let (Some(signal), Some(handle)) = (on_signal().and_then(Signal::from_named_raw), &handle)
+                    && pidfd_send_signal(handle, signal).is_err()
                 {
-                    // It fails where the command has ended.
-                    let _ = pidfd_send_signal(handle, signal);
+                    pass_on(alive, signal);
                 }
             }
+        }
+    }
+}
+
+/// Sends a signal to every process that is left.
+fn pass_on(alive: &Alive, signal: Signal) {
+    // who is in the list has not been reaped, or ended this very moment
+    for pid in alive.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
+            let _ = kill_process(pid, signal);
         }
     }
 }
@@ -116,14 +133,14 @@ enum Failed {
 }
 
 /// The tracer: takes hold of the child that waits at its gate, opens it, and watches.
-fn trace(mut gate: UnixStream) -> Traced {
+fn trace(mut gate: UnixStream, alive: Alive) -> Traced {
     let mut child = [0; 4];
     gate.read_exact(&mut child).map_err(Failed::Broken)?;
     let child = u32::from_ne_bytes(child);
     ptrace::seize(child).map_err(Failed::Seize)?;
     let before_ns = clock::now_ns();
     gate.write_all(&[1]).map_err(Failed::Broken)?;
-    let seen = Watcher::of(child).watch().map_err(Failed::Broken)?;
+    let seen = Watcher::of(child, alive).watch().map_err(Failed::Broken)?;
     let wall_ns = clock::now_ns().saturating_sub(before_ns);
     let mut told = [0];
     if gate.read(&mut told).is_ok_and(|read| read == 1) && told == [NO_FILTER] {

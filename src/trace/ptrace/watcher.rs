@@ -8,10 +8,11 @@ use super::turns::Turns;
 use super::unseen::Notes;
 use crate::sys::ptrace::{self, At, Stop};
 use crate::sys::signals;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::process::ExitStatus;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is known of the program that runs, and counted of it.
 pub struct Watcher {
@@ -21,6 +22,7 @@ pub struct Watcher {
     has_begun: bool,
     status: Option<ExitStatus>,
     threads: HashMap<u32, Thread>,
+    alive: Alive,
     pub(super) processes: Processes,
     pub(super) files: Files,
     pub(super) turns: Turns,
@@ -67,6 +69,9 @@ pub(super) enum Start {
     End,
 }
 
+/// The processes that run, for whoever passes a signal on once the command has ended.
+pub type Alive = Arc<Mutex<BTreeSet<u32>>>;
+
 /// What was seen.
 pub struct Seen {
     /// How the command ended; none where it never began.
@@ -79,9 +84,10 @@ pub struct Seen {
 
 impl Watcher {
     /// For a child that the calling thread has seized and that has not run exec yet.
-    pub fn of(root: u32) -> Watcher {
+    pub fn of(root: u32, alive: Alive) -> Watcher {
         Watcher {
             root,
+            alive,
             has_begun: false,
             status: None,
             threads: HashMap::new(),
@@ -113,6 +119,7 @@ impl Watcher {
 
     fn meet(&mut self, thread: u32) -> Thread {
         let (process, is_new) = self.processes.of_thread(thread);
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner).insert(process);
         if is_new {
             self.files.forget_table(process);
         }
@@ -249,6 +256,9 @@ impl Watcher {
     fn ended(&mut self, thread: u32, known: &Thread, status: ExitStatus) {
         if thread == self.root {
             self.status = Some(status);
+        }
+        if thread == known.process {
+            self.alive.lock().unwrap_or_else(PoisonError::into_inner).remove(&thread);
         }
         if thread == known.process
             && let Some(process) = self.processes.remove(thread)

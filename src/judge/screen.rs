@@ -91,8 +91,18 @@ pub fn stretches(profile: &Profile) -> Vec<Stretch> {
     let points = &profile.points;
     let n = points.len();
     let mut slow: Vec<bool> = points.iter().map(|p| p.level >= GROW.ln()).collect();
+    // on a coarse grid one offset that noise made slow must not reach a band across a fast one
+    let near = |i: usize, j: usize| {
+        let apart = points[i].offset.abs_diff(points[j].offset);
+        apart.min(PAGE - apart) <= 32
+    };
     let is_hole = |i: usize| {
-        points[i].offset.is_multiple_of(32) && !slow[i] && slow[(i + n - 1) % n] && slow[(i + 1) % n]
+        let [before, after] = [n - 1, 1].map(|step| (i + step) % n);
+        let joins = |beside: usize, beyond: usize| slow[beside] && (near(i, beside) || slow[beyond]);
+        points[i].offset.is_multiple_of(32)
+            && !slow[i]
+            && joins(before, (i + 2 * n - 2) % n)
+            && joins(after, (i + 2) % n)
     };
     let holes: Vec<bool> = (0..n).map(is_hole).collect();
     (0..n).for_each(|i| slow[i] |= holes[i]);
@@ -224,6 +234,19 @@ mod tests {
     #[test]
     fn a_run_through_zero_is_one() {
         assert_eq!(found(|o| if !(0x10..0x991).contains(&o) { 2.8 } else { 1.0 }), [(0x991, 0x00f)]);
+    }
+
+    #[test]
+    fn a_lone_slow_offset_far_away_is_not_joined_across_a_hole() {
+        let place = |offset: u16, level: f64| Point { offset, level: level.ln(), logs: vec![] };
+        let near = (1..0x40).map(|offset| place(offset, 1.5));
+        let coarse =
+            [(0x000, 1.0), (0x100, 1.0), (0xf00, 1.0), (0xfa4, 1.3)].map(|(o, level)| place(o, level));
+        let mut points: Vec<Point> = near.chain(coarse).collect();
+        points.sort_by_key(|point| point.offset);
+        let found = stretches(&Profile { points });
+        let found: Vec<(u16, u16)> = found.iter().map(|s| (s.from, s.to)).filter(|f| f.0 != 0xfa4).collect();
+        assert_eq!(found, [(0x001, 0x03f)]);
     }
 
     #[test]

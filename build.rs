@@ -9,8 +9,12 @@ fn main() {
     println!("cargo::rustc-env=FSPROBE_TARGET={target}");
     println!("cargo::rustc-env=FSPROBE_COMMIT={}", commit().unwrap_or_default());
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=.git/HEAD");
-    println!("cargo::rerun-if-changed=.git/logs/HEAD");
+    // A file that is not there would have cargo build everything anew each time.
+    for file in ["HEAD", "logs/HEAD"].iter().filter_map(|name| git(&["--git-path", name])) {
+        if Path::new(&file).exists() {
+            println!("cargo::rerun-if-changed={file}");
+        }
+    }
     println!("cargo::rerun-if-changed=preload");
     // Without the object everything else works: the program says why it is not there.
     let object = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("preload.so");
@@ -23,7 +27,15 @@ fn main() {
 
 /// The short commit, where this is a git checkout and git is installed.
 fn commit() -> Option<String> {
-    let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
+    git(&["--short=12", "HEAD"])
+}
+
+/// What `git rev-parse` answers of this very checkout; a repository that it merely lies in is another project's.
+fn git(args: &[&str]) -> Option<String> {
+    if !Path::new(".git").exists() {
+        return None;
+    }
+    let output = Command::new("git").arg("rev-parse").args(args).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 

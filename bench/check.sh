@@ -59,11 +59,7 @@ idle=$(states)
 usual=$(echo "$idle" | tr ',' '\n' | sort -rn | head -n 1 | awk '{ print $3 }')
 judge "states, idle" "$idle" 0
 
-python3 -c '
-block = bytearray(256 << 20)
-while True:
-    block[: 128 << 20] = block[128 << 20 :]
-' &
+python3 bench/memory_bound.py &
 hog=$!
 trap 'kill "$hog" 2>/dev/null || true' EXIT
 sleep 1

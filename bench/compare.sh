@@ -26,11 +26,7 @@ sweep() { # report
 }
 
 load() {
-    python3 -c '
-block = bytearray(256 << 20)
-while True:
-    block[: 128 << 20] = block[128 << 20 :]
-' &
+    python3 bench/memory_bound.py &
     hog=$!
     sleep 1
 }

@@ -3,6 +3,7 @@
 use clap::Parser;
 use clap::error::ErrorKind;
 use fsprobe::sys::reserve::Reserving;
+use fsprobe::sys::signals;
 use fsprobe::{cli, commands};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 static ALLOCATOR: Reserving = Reserving;
 
 fn main() -> ExitCode {
+    // where signals cannot be set up, the verbs that need them say so
+    let _ = signals::write_past_the_limit_fails();
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -52,7 +55,10 @@ fn usage(error: &clap::Error) -> ExitCode {
             let first = paragraphs.next().unwrap_or_default();
             let tip =
                 paragraphs.find(|p| p.starts_with("tip:")).map(|tip| format!(" ({tip})")).unwrap_or_default();
-            complain(&format!("{}{tip}", first.trim_start_matches("error: ")));
+            // what it quotes of the arguments is not to be trusted
+            complain(
+                &commands::Failure::line(format!("{}{tip}", first.trim_start_matches("error: "))).to_string(),
+            );
             ExitCode::from(2)
         }
     }

@@ -34,13 +34,7 @@ fn file(folder: &tempfile::TempDir, size: usize) -> (PathBuf, Vec<u8>) {
 
 /// A pool of each allocator that this process has.
 fn pools(pages: PageKind, first_touch: bool) -> Vec<Box<dyn Pool>> {
-    let spec = PoolSpec {
-        max_len: MAX_LEN + 2 * usize::from(PAGE),
-        slack_pages: 64,
-        pages,
-        first_touch,
-        to_come: 1,
-    };
+    let spec = PoolSpec { max_len: MAX_LEN + 2 * usize::from(PAGE), pages, first_touch, to_come: 1 };
     let all = Allocator::ALL.iter().filter_map(|&name| allocator::open(name, &spec).ok());
     all.collect()
 }
@@ -55,7 +49,7 @@ fn take(
 ) -> Result<u64, PathError> {
     let dst = pool.buffer(to.page, to.offset, len);
     assert_eq!(offset_of(dst.as_ptr() as u64), to.offset % PAGE);
-    path.sample(Copy { memory: dst, to, from, len, repeat })
+    path.sample(Copy { memory: dst, to, from, len, repeat, first_touch: false })
 }
 
 #[test]
@@ -105,7 +99,8 @@ fn other_pages_and_first_touch_read_the_same_bytes() {
         for mut pool in pools(pages, first_touch) {
             let mut path = Opener::new(&source, MAX_LEN).open(PathName::Pread).unwrap();
             let dst = pool.buffer(to.page, to.offset, MAX_LEN);
-            path.sample(Copy { memory: &mut *dst, to, from, len: MAX_LEN, repeat: 2 }).unwrap();
+            path.sample(Copy { memory: &mut *dst, to, from, len: MAX_LEN, repeat: 2, first_touch: false })
+                .unwrap();
             found.push(dst.to_vec());
         }
     }

@@ -278,7 +278,7 @@ fn what_cannot_be_watched_is_said() {
         assert!(why.contains("statically linked") && why.contains("--via ptrace"), "{why}");
         let watched = workshop.watch(&[text(&acts), "start", text(&workshop.file), text(&own)]);
         assert_eq!(watched.unseen.len(), 2, "{:?}", watched.unseen);
-        assert!(watched.unseen[0].what.contains("/own") && watched.unseen[0].why.contains("static"));
+        assert!(watched.unseen[0].whose().contains("/own") && watched.unseen[0].why.contains("static"));
         assert!(watched.unseen[1].what.contains("bytes"), "{:?}", watched.unseen);
     } else {
         eprintln!("skipped: no static C library here");

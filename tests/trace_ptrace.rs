@@ -3,6 +3,7 @@
 
 #[path = "trace_ptrace/behaviour.rs"]
 mod behaviour;
+mod common;
 #[path = "trace_ptrace/job.rs"]
 mod job;
 #[path = "trace_ptrace/programs.rs"]
@@ -172,7 +173,7 @@ fn programs_that_guard_or_bare_themselves() {
                 // Without the right to look into it, its calls are counted and no file is known.
                 let counted = Sum::programmed(10, 0, true, false, &[(8, 0, 4096); 10]);
                 assert_eq!(Sum::of_kind(&done, "pread64", FileKind::Unknown), counted);
-                assert!(done.watched.unseen.iter().any(|unseen| unseen.what.contains("files of copies")));
+                assert!(done.watched.unseen.iter().any(|unseen| unseen.whose().ends_with("files (copies)")));
             } else {
                 preads(&done, &file, 10);
             }

@@ -43,8 +43,6 @@ impl PageKind {
 pub struct PoolSpec {
     /// The longest buffer, in bytes.
     pub max_len: usize,
-    /// Start pages for the longest buffer; [`POOL_PAGES`] are taken where this is less.
-    pub slack_pages: u64,
     /// How pages back it.
     pub pages: PageKind,
     /// Whether each buffer's whole pages are dropped before it is handed out, so that page faults are
@@ -64,7 +62,7 @@ pub trait Pool {
     fn pages(&self, len: usize) -> u64;
 
     /// The buffer of `len` bytes at page offset `offset` (0x000..=0x1000) after the start of page
-    /// `page`, faulted in and ready. A simulated pool has no memory and gives an empty slice.
+    /// `page`, faulted in unless the pool renews its pages. A simulated pool has no memory and gives an empty slice.
     ///
     /// # Panics
     /// Never within `pages(len)`; the caller stays within it.

@@ -4,6 +4,7 @@ use super::{AllocatorError, POOL_PAGES, PageKind, Pool, PoolSpec};
 use crate::report::{Allocator, Fact, PAGE};
 use crate::sys::block::{Advice, Block, Memory};
 use crate::sys::memory::{self, Available};
+use crate::sys::smaps::{self, HUGE_PAGE};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -13,9 +14,6 @@ const BYTES: usize = PAGE as usize;
 
 /// Bytes that a run takes beside its buffers.
 const BESIDE: u64 = 64 << 20;
-
-/// Bytes of a huge page on x86-64, transparent or reserved.
-const HUGE: usize = 2 << 20;
 
 /// Opens a pool: one allocation from `allocator`, faulted in, freed by the same when dropped.
 pub fn open(allocator: Allocator, spec: &PoolSpec) -> Result<Box<dyn Pool>, AllocatorError> {
@@ -98,9 +96,9 @@ struct Plan {
 impl Plan {
     /// None where the sizes are beyond the address space.
     fn of(spec: &PoolSpec) -> Option<Plan> {
-        let slack = usize::try_from(spec.slack_pages.max(POOL_PAGES)).ok()?.checked_mul(BYTES)?;
+        let slack = POOL_PAGES as usize * BYTES;
         let usable = spec.max_len.checked_add(slack)?;
-        let align = if spec.pages == PageKind::Small { BYTES } else { HUGE };
+        let align = if spec.pages == PageKind::Small { BYTES } else { HUGE_PAGE };
         let usable = usable.checked_next_multiple_of(align)?;
         let slack = if spec.pages == PageKind::Reserved { 0 } else { align - 1 };
         let allocate = usable.checked_add(slack).filter(|&all| isize::try_from(all).is_ok())?;
@@ -132,7 +130,7 @@ fn fits(allocator: Allocator, one: u64, count: u64, available: Available) -> Res
 }
 
 fn reserved(plan: &Plan) -> Result<Memory, AllocatorError> {
-    let count = (plan.allocate / HUGE) as u64;
+    let count = (plan.allocate / HUGE_PAGE) as u64;
     let failed = |reason| AllocatorError::NotReserved { count, reason };
     let mut block = Block::reserved_huge_pages(plan.allocate).map_err(failed)?;
     match block.advise(Advice::Populate) {
@@ -164,31 +162,10 @@ fn allocated(allocator: Allocator, spec: &PoolSpec, plan: &Plan) -> Result<Memor
 /// How much of a pool really lies in transparent huge pages, in words.
 fn huge_note(range: Range<usize>) -> String {
     let all = range.len() >> 20;
-    match std::fs::read_to_string("/proc/self/smaps") {
-        Ok(smaps) => format!("{} of {all} MiB are transparent huge pages", huge_bytes(&smaps, &range) >> 20),
-        Err(error) => format!("how many pages are huge is unknown: {error}"),
+    match smaps::huge_bytes(&range) {
+        Fact::Known(bytes) => format!("{} of {all} MiB are transparent huge pages", bytes >> 20),
+        Fact::Unknown(reason) => format!("how many pages are huge is unknown: {reason}"),
     }
-}
-
-/// Bytes of `range` in transparent huge pages, from /proc/self/smaps.
-fn huge_bytes(smaps: &str, range: &Range<usize>) -> usize {
-    let mut overlap = 0;
-    let mut sum = 0;
-    for line in smaps.lines() {
-        if let Some(mapping) = mapping(line) {
-            overlap = mapping.end.min(range.end).saturating_sub(mapping.start.max(range.start));
-        } else if let Some(value) = line.strip_prefix("AnonHugePages:") {
-            let kib = value.trim().trim_end_matches(" kB").parse().unwrap_or(0usize);
-            sum += overlap.min(kib * 1024);
-        }
-    }
-    sum
-}
-
-/// The addresses of a mapping's first line, `7f0000000000-7f0000001000 rw-p …`.
-fn mapping(line: &str) -> Option<Range<usize>> {
-    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
-    Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
 }
 
 /// A pool in real memory.
@@ -256,13 +233,8 @@ mod tests {
     use super::*;
     use crate::sys::block::FILL;
 
-    const SPEC: PoolSpec = PoolSpec {
-        max_len: 65536,
-        slack_pages: POOL_PAGES,
-        pages: PageKind::Small,
-        first_touch: false,
-        to_come: 1,
-    };
+    const SPEC: PoolSpec =
+        PoolSpec { max_len: 65536, pages: PageKind::Small, first_touch: false, to_come: 1 };
 
     fn measurable() -> impl Iterator<Item = Allocator> {
         Allocator::ALL.iter().copied().filter(|&allocator| present(allocator).is_ok())
@@ -314,14 +286,6 @@ mod tests {
     }
 
     #[test]
-    fn few_slack_pages_are_raised_to_the_least() {
-        let spec = PoolSpec { slack_pages: 0, ..SPEC };
-        assert!(open(Allocator::Pages, &spec).unwrap().pages(65536) >= POOL_PAGES);
-        let spec = PoolSpec { slack_pages: 100, ..SPEC };
-        assert_eq!(open(Allocator::Pages, &spec).unwrap().pages(65536), 100);
-    }
-
-    #[test]
     fn first_touch_hands_out_fresh_pages() {
         for allocator in measurable() {
             let mut pool = open(allocator, &PoolSpec { first_touch: true, ..SPEC }).unwrap();
@@ -341,7 +305,7 @@ mod tests {
             match open(allocator, &PoolSpec { pages: PageKind::Transparent, ..SPEC }) {
                 Ok(mut pool) => {
                     assert!(pool.note().is_some_and(|note| note.contains("huge")));
-                    assert_eq!(pool.buffer(0, 0x123, 100).as_ptr() as usize % HUGE, 0x123);
+                    assert_eq!(pool.buffer(0, 0x123, 100).as_ptr() as usize % HUGE_PAGE, 0x123);
                 }
                 // A kernel without them.
                 Err(error) => assert!(error.to_string().contains("--pages thp"), "{error}"),
@@ -350,20 +314,9 @@ mod tests {
     }
 
     #[test]
-    fn smaps_are_clipped_to_the_pool() {
-        let smaps = "1000-2000 rw-p 00000000 00:00 0 [heap]\nRss: 4 kB\nAnonHugePages:  4 kB\n\
-                     400000-800000 rw-p 00000000 00:00 0\nAnonHugePages:      4096 kB\nVmFlags: rd wr hg\n\
-                     800000-a00000 rw-p 00000000 00:00 0\nAnonHugePages:      0 kB\n";
-        assert_eq!(huge_bytes(smaps, &(0x400000..0xa00000)), 4 << 20);
-        assert_eq!(huge_bytes(smaps, &(0x600000..0xa00000)), 2 << 20);
-        assert_eq!(huge_bytes(smaps, &(0x900000..0xa00000)), 0);
-        assert_eq!(huge_bytes("garbage\n-\nAnonHugePages: x kB\n", &(0..usize::MAX)), 0);
-    }
-
-    #[test]
     fn reserved_huge_pages_or_how_to_reserve_them() {
         match open(Allocator::Pages, &PoolSpec { pages: PageKind::Reserved, ..SPEC }) {
-            Ok(mut pool) => assert_eq!(pool.buffer(0, 0, 65536).as_ptr() as usize % HUGE, 0),
+            Ok(mut pool) => assert_eq!(pool.buffer(0, 0, 65536).as_ptr() as usize % HUGE_PAGE, 0),
             Err(error) => assert!(error.to_string().contains("sysctl vm.nr_hugepages=1"), "{error}"),
         }
     }

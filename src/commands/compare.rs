@@ -1,11 +1,10 @@
 //! `fsprobe compare`: did it change between reports, and what may be credited?
 
 use super::document::{Document, now};
-use super::{Failure, Outcome, print};
+use super::{Failure, Outcome, print, style};
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::judge::compare::{compare, trend};
 use crate::render::compare as render;
-use crate::render::terminal::Style;
 use crate::report::{Change, Comparison, Host, Report, State, Trend, load};
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -22,15 +21,13 @@ pub fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     if args.trend {
         let reports = loaded(&args.reports)?;
         let found = trend(&reports).map_err(Failure::line)?;
-        let last = reports.iter().max_by(|a, b| a.recorded_at.cmp(&b.recorded_at));
-        let Some(last) = last else { return Err(Failure::line("--trend needs reports")) };
-        show(args, Found::Trend(&found), &last.host, started, recorded_at)?;
+        show(args, Found::Trend(&found), latest(&reports), started, recorded_at)?;
         return Ok(outcome(&found.overall));
     }
     let (before, after) = sides(args)?;
     let [before, after] = [loaded(&before)?, loaded(&after)?];
     let found = compare(&before, &after).map_err(Failure::line)?;
-    show(args, Found::Pair(&found), &after[after.len() - 1].host, started, recorded_at)?;
+    show(args, Found::Pair(&found), latest(&after), started, recorded_at)?;
     Ok(outcome(&found))
 }
 
@@ -47,6 +44,13 @@ fn sides(args: &CompareArgs) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
         )),
         _ => Err(Failure::line("name the reports of both sides with --before and --after, and no others")),
     }
+}
+
+/// The host of the report that was recorded last.
+fn latest(reports: &[Report]) -> &Host {
+    let times = |a: &&Report, b: &&Report| a.recorded_at.cmp(&b.recorded_at);
+    // there is one, or there was nothing to compare
+    &reports.iter().max_by(times).unwrap_or(&reports[0]).host
 }
 
 fn loaded(files: &[PathBuf]) -> Result<Vec<Report>, Failure> {
@@ -77,8 +81,7 @@ fn show(
     recorded_at: String,
 ) -> Result<(), Failure> {
     let format = if args.json { CompareFormat::Json } else { args.format };
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let style = Style { colour, width: 80 };
+    let style = style(std::io::stdout().is_terminal());
     let text = match (format, &found) {
         (CompareFormat::Terminal, Found::Pair(found)) => render::text(found, style),
         (CompareFormat::Terminal, Found::Trend(found)) => render::trend(found, style),

@@ -69,7 +69,7 @@ pub fn decode<R: CpuIdReader>(read: R, unknown: &mut Unknowns) -> Decoded {
     }
     let basic = leaves.get(FEATURES, 0);
     let virtual_machine = basic.ecx & (1 << 31) != 0;
-    let (family, model) = family_and_model(basic.eax);
+    let (family, model) = Cpu::family_and_model(basic.eax);
     let extended = leaves.get(EXTENDED_FEATURES, 0);
     let features = features(&leaves);
     let name = microarchitecture::name(&Identity {
@@ -94,18 +94,6 @@ pub fn decode<R: CpuIdReader>(read: R, unknown: &mut Unknowns) -> Decoded {
         },
         hypervisor: virtual_machine.then(|| hypervisor(&id, &leaves)),
         caches: caches(&leaves),
-    }
-}
-
-/// Display family and model of a signature (Intel SDM, AMD APM, CPUID leaf 1).
-fn family_and_model(signature: u32) -> (u32, u32) {
-    let base = signature >> 8 & 0xf;
-    let model = signature >> 4 & 0xf;
-    let extended_model = signature >> 16 & 0xf;
-    match base {
-        0xf => (base + (signature >> 20 & 0xff), extended_model << 4 | model),
-        0x6 => (base, extended_model << 4 | model),
-        _ => (base, model),
     }
 }
 
@@ -194,11 +182,11 @@ mod tests {
 
     #[test]
     fn family_and_model_of_signatures() {
-        assert_eq!(family_and_model(0x00a1_0f11), (0x19, 0x11));
-        assert_eq!(family_and_model(0x0087_0f10), (0x17, 0x71));
-        assert_eq!(family_and_model(0x00b4_0f40), (0x1a, 0x44));
-        assert_eq!(family_and_model(0x0008_06f8), (0x6, 0x8f));
-        assert_eq!(family_and_model(u32::MAX), (0x10e, 0xff));
+        assert_eq!(Cpu::family_and_model(0x00a1_0f11), (0x19, 0x11));
+        assert_eq!(Cpu::family_and_model(0x0087_0f10), (0x17, 0x71));
+        assert_eq!(Cpu::family_and_model(0x00b4_0f40), (0x1a, 0x44));
+        assert_eq!(Cpu::family_and_model(0x0008_06f8), (0x6, 0x8f));
+        assert_eq!(Cpu::family_and_model(u32::MAX), (0x10e, 0xff));
     }
 
     #[test]

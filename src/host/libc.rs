@@ -70,15 +70,7 @@ fn another_libc(unknown: &mut Unknowns) -> Libc {
             format!("this build of fsprobe is linked with {name}; only glibc tells it, and programs that use glibc's memcpy may differ"),
         );
     }
-    Libc {
-        name: name.into(),
-        version: None,
-        package: None,
-        rep_movsb_threshold: None,
-        rep_movsb_stop_threshold: None,
-        non_temporal_threshold: None,
-        tunables: None,
-    }
+    Libc { name: name.into(), ..Libc::default() }
 }
 
 /// The lengths above which and below which memcpy copies with `rep movsb`, in programs that this loader

@@ -128,15 +128,7 @@ pub fn of_dump(dump: &Dump) -> Host {
             tainted: None,
             vulnerabilities: BTreeMap::new(),
         },
-        libc: Libc {
-            name: String::new(),
-            version: None,
-            package: None,
-            rep_movsb_threshold: None,
-            rep_movsb_stop_threshold: None,
-            non_temporal_threshold: None,
-            tunables: None,
-        },
+        libc: Libc::default(),
         memory: Memory {
             // The base page of x86-64.
             page_size: u64::from(PAGE),

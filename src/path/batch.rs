@@ -3,8 +3,8 @@
 //! A 64 KiB copy pushes everything else out of the L1 cache, so a loop pays for each table that it
 //! looks into after every copy. Here a sample needs a quarter of a line of jobs and two small tables.
 
-use super::{Copy, Side, Spot};
-use crate::report::PAGE;
+use super::{Copy, Spot};
+use crate::report::{PAGE, Scan};
 
 /// One sample to take, small so that a schedule of thousands stays out of the copies' cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +30,11 @@ pub struct Kind {
     pub len: usize,
     /// Copies in one sample.
     pub repeat: u32,
-    /// Which side of the copy lies in the pool.
-    pub side: Side,
+    /// Which side of the copy lies in the pool: the source of what is written into the kernel, the destination
+    /// of everything else.
+    pub side: Scan,
+    /// Whether the pool drops each buffer's pages before it hands them out.
+    pub first_touch: bool,
 }
 
 /// The start pages of one block: two a pool, one on the path's own side.
@@ -54,8 +57,8 @@ impl Job {
     #[inline(always)]
     pub fn offset(&self, kind: &Kind) -> u16 {
         match kind.side {
-            Side::Destination => self.dst,
-            Side::Source => self.src,
+            Scan::Dst => self.dst,
+            Scan::Src => self.src,
         }
     }
 
@@ -63,8 +66,8 @@ impl Job {
     #[inline(always)]
     pub fn copy<'m>(&self, kind: &Kind, pages: &Pages, memory: &'m mut [u8]) -> Copy<'m> {
         let (to, from) = match kind.side {
-            Side::Destination => (self.page(pages), pages.own),
-            Side::Source => (pages.own, self.page(pages)),
+            Scan::Dst => (self.page(pages), pages.own),
+            Scan::Src => (pages.own, self.page(pages)),
         };
         Copy {
             memory,
@@ -72,6 +75,7 @@ impl Job {
             from: Spot { page: from, offset: self.src },
             len: kind.len,
             repeat: kind.repeat,
+            first_touch: kind.first_touch,
         }
     }
 }

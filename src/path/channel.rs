@@ -188,7 +188,7 @@ impl CopyPath for ChannelRead {
                 self.channel.skip(offset)?;
                 let before = clock::now_ns();
                 self.channel.read(part)?;
-                ns += clock::now_ns().saturating_sub(before);
+                ns += clock::since_ns(before);
                 self.channel.skip(filled - offset - part.len())?;
                 done += part.len() as u64;
             }
@@ -242,7 +242,7 @@ impl CopyPath for ChannelWrite {
             for part in copy.memory.chunks(self.channel.room(0)) {
                 let before = clock::now_ns();
                 self.channel.write(part)?;
-                ns += clock::now_ns().saturating_sub(before);
+                ns += clock::since_ns(before);
                 self.channel.read(&mut self.drained[..part.len()])?;
             }
         }

@@ -5,7 +5,6 @@
 
 mod batch;
 mod channel;
-mod file_system;
 mod io_uring;
 mod mmap;
 mod open;
@@ -25,7 +24,7 @@ pub use batch::{Batch, Job, Kind, Pages};
 pub use open::Opener;
 pub use source::{Source, SourceError};
 
-use crate::report::{CellSpec, PAGE, PathName, Scan};
+use crate::report::{CellSpec, PAGE, PathName};
 use std::io;
 
 /// A page and a page offset: where one side of a copy starts.
@@ -44,32 +43,11 @@ impl Spot {
     }
 }
 
-/// One side of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// Where the bytes go.
-    Destination,
-    /// Where they come from.
-    Source,
-}
-
-impl Side {
-    /// The side of a path's copies that lies in the allocator's memory: the source of what is written
-    /// into the kernel, the destination of everything else. The other side is the path's own: the
-    /// source file, a file, pipe or socket of fsprobe's, or memory of the path.
-    pub fn of_allocator(path: PathName) -> Side {
-        match path.own_scan() {
-            Scan::Src => Side::Source,
-            Scan::Dst => Side::Destination,
-        }
-    }
-}
-
 /// One sample to take.
 #[derive(Debug)]
 pub struct Copy<'a> {
     /// The allocator's memory, `len` bytes at the page offset asked for: at `to`, or at `from` where
-    /// [`Side::of_allocator`] is the source, which is only read. Empty on a simulated machine.
+    /// [`PathName::own_scan`] is the source, which is only read. Empty on a simulated machine.
     pub memory: &'a mut [u8],
     /// Where the destination lies: in its pool, or on the path's own side.
     pub to: Spot,
@@ -79,6 +57,8 @@ pub struct Copy<'a> {
     pub len: usize,
     /// Copies in this sample.
     pub repeat: u32,
+    /// Whether `memory` was dropped just now, so that the sample's first copy is to fault its pages in.
+    pub first_touch: bool,
 }
 
 /// Why a sample was not taken.

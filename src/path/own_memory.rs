@@ -1,13 +1,11 @@
 //! Memory that copies come from where no file is involved: pages of 4 KiB, faulted in, pseudo-random.
 
 use super::{PathError, start_pages};
-use crate::report::{Allocator, Fact, PAGE};
-use crate::sys::block::{Advice, Block, Memory};
-use crate::sys::{memory, reason};
+use crate::report::PAGE;
+use crate::sys::block::{Block, Memory};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::io;
-use std::path::Path;
 
 /// Start pages that the longest copy has at least: a cell is a distribution over places.
 pub(super) const START_PAGES: u64 = 64;
@@ -28,17 +26,7 @@ impl OwnMemory {
     pub(super) fn new(max_len: usize) -> Result<OwnMemory, String> {
         let size = size_for(max_len).and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
         let needed = format!("needs {} MiB of memory", size.div_ceil(1 << 20));
-        // Touching more than there is would end the process.
-        if let Fact::Known(left) = memory::available(Path::new("/"))
-            && left.bytes < size as u64
-        {
-            return Err(format!("{needed}, and {} MiB are left by {}", left.bytes >> 20, left.bound));
-        }
-        let block = Block::allocate(Allocator::Pages, size);
-        let mut block = block.map_err(|error| format!("{needed}: {}", reason(&error)))?;
-        // A kernel that knows no transparent huge pages refuses, and needs no telling.
-        let _ = block.advise(Advice::SmallPages);
-        let mut memory = block.faulted_in();
+        let mut memory = Block::small_pages(size, &needed)?;
         Xoshiro256PlusPlus::seed_from_u64(size as u64).fill_bytes(memory.bytes());
         Ok(OwnMemory(memory))
     }

@@ -44,7 +44,7 @@ impl<C: Call> CopyPath for Read<C> {
                 .map_err(|error| PathError::Call { call: "lseek", reason: error.into() })?;
             let before = clock::now_ns();
             complete(self.name, copy.memory, |rest, _| (self.call)(&self.file, rest))?;
-            ns += clock::now_ns().saturating_sub(before);
+            ns += clock::since_ns(before);
         }
         Ok(ns)
     }

@@ -34,7 +34,7 @@ impl CopyPath for UserSpace {
 
     fn sample(&mut self, copy: Copy<'_>) -> Result<u64, PathError> {
         let src = self.memory.at(copy.from.position(), copy.memory.len())?;
-        if copy.memory.len() <= SHORT {
+        if copy.memory.len() <= SHORT && !copy.first_touch {
             // a cold line would outweigh the few copies that outlast the clock
             self.routine.copy(copy.memory, src);
         }

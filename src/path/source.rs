@@ -1,14 +1,14 @@
 //! The file that copies read from: the user's, never opened for writing, or one of fsprobe's own.
 
-use super::file_system;
 use crate::report::{Fact, PAGE};
+use crate::sys::file_system::{self, Keeps};
 use crate::sys::{file, limits, reason};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::fs::{File, FileType, Metadata};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,12 +118,11 @@ impl Source {
         let unfit = |reason| SourceError::Unfit { name: name.clone(), reason };
         // Looked at before opening too: opening a device can have effects of its own.
         fit(&std::fs::metadata(path).map_err(failed)?).map_err(unfit)?;
-        let mut options = OpenOptions::new();
-        // Should it have become a FIFO meanwhile, opening it does not wait for a writer.
-        let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
+        // It may have become a FIFO meanwhile.
+        let file = file::open_at_once(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         fit(&meta).map_err(unfit)?;
-        if file::fs_magic(file.as_fd()).is_ok_and(file_system::is_kernel_made) {
+        if is_made_up(&file) {
             return Err(unfit("is made up by the kernel as it is read"));
         }
         Ok(Source { file: Arc::new(file), name, kind: "file", stamp: Stamp::of(&meta) })
@@ -165,8 +164,7 @@ impl Source {
     /// The file system's name, with a note where it does not keep files in the page cache; its magic
     /// number where fsprobe has no name for it.
     pub fn fs_type(&self) -> Option<String> {
-        let magic = file::fs_magic(self.file.as_fd()).ok()?;
-        Some(file_system::name(magic))
+        file::fs_magic(self.file.as_fd()).ok().map(file_system::name)
     }
 
     /// Whether the file system keeps files in reserved huge pages.
@@ -228,6 +226,12 @@ impl Source {
     pub(super) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
+}
+
+/// Whether the kernel makes the file up as it is read, so that it has no pages to copy from.
+fn is_made_up(file: &File) -> bool {
+    let magic = file::fs_magic(file.as_fd()).ok();
+    magic.and_then(file_system::by_magic).is_some_and(|known| known.keeps == Keeps::MadeUp)
 }
 
 /// Whether a file can be a source, or what it is instead.
@@ -379,7 +383,7 @@ mod tests {
         let path = file(&folder, 10_000);
         let source = Source::open(&path).unwrap();
         assert!(!source.changed());
-        let writer = OpenOptions::new().write(true).open(&path).unwrap();
+        let writer = File::options().write(true).open(&path).unwrap();
         writer.set_len(4096).unwrap();
         assert!(source.changed());
         let error = source.fault_in(source.size()).unwrap_err();
@@ -394,7 +398,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = file(&folder, 10);
         let source = Source::open(&path).unwrap();
-        let writer = OpenOptions::new().write(true).open(&path).unwrap();
+        let writer = File::options().write(true).open(&path).unwrap();
         writer.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         assert!(source.changed());
     }

@@ -1,7 +1,7 @@
 //! Every copy path: the bytes that arrive, where they lie, and what happens when a path is refused.
 
 use super::*;
-use crate::report::Allocator;
+use crate::report::{Allocator, Scan};
 use crate::sys::block::{Block, FILL, Memory};
 use crate::sys::{interrupt, refuse};
 use std::io::{Read, Write};
@@ -125,7 +125,7 @@ fn expected(name: PathName, opener: &Opener<'_>, source: &Source, from: Spot, le
 }
 
 fn reading() -> impl Iterator<Item = PathName> {
-    PathName::ALL.iter().copied().filter(|&name| Side::of_allocator(name) == Side::Destination)
+    PathName::ALL.iter().copied().filter(|&name| name.own_scan() == Scan::Dst)
 }
 
 /// A path, or none where this machine has it not, which is said aloud.
@@ -149,7 +149,7 @@ fn paths_that_read_bring_exactly_the_bytes_asked_for() {
                 buffer.0.bytes().fill(FILL);
                 let memory = buffer.at(to, len);
                 assert_eq!(memory.as_ptr() as usize % 4096, usize::from(dst % 4096));
-                path.sample(Copy { memory, to, from, len, repeat }).unwrap();
+                path.sample(Copy { memory, to, from, len, repeat, first_touch: false }).unwrap();
                 let what = format!("{name} len {len} dst {dst:#x} src {src:#x} x {repeat}");
                 let wanted = expected(name, &opener, &source, from, len).unwrap_or(vec![FILL; len]);
                 assert!(*buffer.at(to, len) == wanted, "{what}: bytes");
@@ -175,7 +175,8 @@ fn paths_that_write_leave_exactly_the_bytes_given() {
                 let (to, from) = (Spot { page, offset: dst }, Spot { page: 1, offset: src });
                 target.file.write_all_at(&vec![FILL; around], to.position() - 4096).unwrap();
                 buffer.at(from, len).copy_from_slice(memory.at(7, len).unwrap());
-                path.sample(Copy { memory: buffer.at(from, len), to, from, len, repeat }).unwrap();
+                path.sample(Copy { memory: buffer.at(from, len), to, from, len, repeat, first_touch: false })
+                    .unwrap();
                 let found = read_file(&target.file, to.position() - 4096, around);
                 let what = format!("{} len {len} dst {dst:#x} src {src:#x} x {repeat}", path.name());
                 assert!(found[4096..4096 + len] == *buffer.at(from, len), "{what}: bytes");
@@ -203,7 +204,8 @@ fn what_is_written_into_channels_comes_out() {
                 let (to, from) = (Spot { page: 0, offset: 0 }, Spot { page: 1, offset: src });
                 buffer.at(from, len).copy_from_slice(memory.at(7, len).unwrap());
                 path.drained.fill(FILL);
-                path.sample(Copy { memory: buffer.at(from, len), to, from, len, repeat }).unwrap();
+                path.sample(Copy { memory: buffer.at(from, len), to, from, len, repeat, first_touch: false })
+                    .unwrap();
                 // The chunk that came out last is what remains.
                 let last = buffer.at(from, len).chunks(path.drained.len()).next_back().unwrap();
                 assert!(path.drained.starts_with(last), "{name} len {len} src {src:#x} x {repeat}");
@@ -329,6 +331,7 @@ fn eight_descriptors_are_enough_for_what_needs_none() {
     for name in [PathName::Read, PathName::Pread, PathName::Memcpy, PathName::RepMovsb, PathName::Mmap] {
         let path = open.iter_mut().find(|path| path.name() == name).unwrap();
         let (to, from) = (Spot { page: 0, offset: 0 }, Spot { page: 1, offset: 3 });
-        path.sample(Copy { memory: &mut [0; 100], to, from, len: 100, repeat: 1 }).unwrap();
+        path.sample(Copy { memory: &mut [0; 100], to, from, len: 100, repeat: 1, first_touch: false })
+            .unwrap();
     }
 }

@@ -39,7 +39,7 @@ impl CopyPath for Write {
             file.seek(start).map_err(|reason| PathError::Call { call: "lseek", reason })?;
             let before = clock::now_ns();
             complete_write("write", copy.memory, |rest, _| file.write(rest))?;
-            ns += clock::now_ns().saturating_sub(before);
+            ns += clock::since_ns(before);
         }
         Ok(ns)
     }

@@ -4,8 +4,8 @@ use super::evidence::evidence;
 use super::facts::rejudged;
 use super::number::{bytes, offset, on_circle, span, times, times_briefly};
 use super::terminal::Style;
-use super::terminal::verdict::interrupted;
-use super::text::{Paint, listed, paint, paragraph};
+use super::terminal::verdict::{capitalised, headline_of, interrupted};
+use super::text::{listed, paragraph};
 use crate::report::{Axis, Band, Depth, PathName, PathVerdict, Remedy, Report, State, printable};
 use std::collections::BTreeSet;
 
@@ -60,11 +60,17 @@ fn deep(path: &PathVerdict) -> Option<&Band> {
 }
 
 fn headline(report: &Report, style: Style) -> String {
+    headline_of(report, &sentence(report), style)
+}
+
+/// What was found, where it stands alone.
+pub(super) fn as_sentence(report: &Report) -> String {
+    capitalised(sentence(report))
+}
+
+fn sentence(report: &Report) -> String {
     let verdict = &report.verdict;
-    let word = verdict.state.word().to_uppercase();
-    let model = report.host.simulated.model();
-    let model = model.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
-    let sentence = match verdict.state {
+    match verdict.state {
         State::Affected => affected(report),
         State::Clean => {
             let names: BTreeSet<PathName> = verdict.paths.iter().map(|p| p.path).collect();
@@ -76,16 +82,6 @@ fn headline(report: &Report, style: Style) -> String {
             let reasons: Vec<String> = verdict.reasons.iter().map(|r| printable(r, LONGEST)).collect();
             format!("{}.", reasons.join("; "))
         }
-    };
-    let text = paragraph("", &format!("{word}{model}: {sentence}"), style.width);
-    let colour = match verdict.state {
-        State::Affected => Paint::Red,
-        State::Inconclusive => Paint::Yellow,
-        State::Clean => Paint::Green,
-    };
-    match text.strip_prefix(&word) {
-        Some(rest) if style.colour => paint(&word, colour) + rest,
-        _ => text,
     }
 }
 
@@ -93,6 +89,9 @@ fn headline(report: &Report, style: Style) -> String {
 fn affected(report: &Report) -> String {
     let slow: Vec<(&PathVerdict, &Band)> =
         report.verdict.paths.iter().filter_map(|p| Some((p, deep(p)?))).collect();
+    if slow.is_empty() {
+        return "a deep band exists, of none of the paths below.".into();
+    }
     let names: BTreeSet<PathName> = slow.iter().map(|(p, _)| p.path).collect();
     let names: Vec<&str> = names.iter().map(|p| p.word()).collect();
     let factors = || slow.iter().map(|(_, b)| b.slowdown);
@@ -169,35 +168,43 @@ fn causes(report: &Report, style: Style) -> String {
 
 /// Paths on which libc, not the kernel, copies.
 const IN_USER_SPACE: [PathName; 2] = [PathName::Memcpy, PathName::Mmap];
-/// Routines that are measured on their own: nobody's remedy applies to them.
-const BARE: [PathName; 6] = [
-    PathName::RepMovsb,
-    PathName::RepMovsq,
-    PathName::MovUnrolled,
-    PathName::Avx2,
-    PathName::Avx512,
-    PathName::NonTemporal,
-];
+
+/// Whether it is a routine that is measured on its own: nobody's remedy applies to it.
+fn is_bare(path: PathName) -> bool {
+    path.is_user_space() && path != PathName::Memcpy
+}
 
 fn what_to_do(report: &Report, style: Style) -> String {
-    let advice = match report.verdict.state {
-        State::Clean => return "What to do: nothing.\n".into(),
-        State::Inconclusive => vec![(
-            "again",
-            "stop what else runs here and check again; fsprobe sweep takes seconds and sees more.".into(),
-        )],
-        State::Affected => advice(report),
-    };
+    if report.verdict.state == State::Clean {
+        return "What to do: nothing.\n".into();
+    }
+    let advice = advice(report);
     let lines = advice.iter().map(|(who, what)| paragraph(&format!("{who:<8}"), what, style.width));
     format!("What to do\n{}", lines.collect::<String>())
 }
 
-fn advice(report: &Report) -> Vec<(&'static str, String)> {
+/// What to do, and who can; nothing where nothing is slow.
+pub(super) fn advice(report: &Report) -> Vec<(&'static str, String)> {
+    match report.verdict.state {
+        State::Clean => vec![],
+        State::Inconclusive => vec![(
+            "again",
+            "stop what else runs here and check again; fsprobe sweep takes seconds and sees more.".into(),
+        )],
+        State::Affected => remedies(report),
+    }
+}
+
+fn remedies(report: &Report) -> Vec<(&'static str, String)> {
     let paths = &report.verdict.paths;
     let bands: Vec<(&PathVerdict, &Band)> = paths.iter().filter_map(|p| Some((p, deep(p)?))).collect();
     let slow = |wanted: &dyn Fn(PathName) -> bool| paths.iter().any(|p| wanted(p.path) && deep(p).is_some());
     let mut advice = vec![("buffers", buffers(&bands))];
-    if slow(&|p| IN_USER_SPACE.contains(&p)) {
+    let libc = &report.host.libc.name;
+    if slow(&|p| IN_USER_SPACE.contains(&p)) && libc != "glibc" {
+        let libc = printable(libc, 20);
+        advice.push(("libc", format!("{libc} has no setting for its memcpy: choose buffers as above.")));
+    } else if slow(&|p| IN_USER_SPACE.contains(&p)) {
         let try_it = if report.remedies.is_empty() { "; fsprobe check --remedies tries both" } else { "" };
         advice.push((
             "libc",
@@ -216,7 +223,7 @@ fn advice(report: &Report) -> Vec<(&'static str, String)> {
                 .into(),
         ));
     }
-    if slow(&|p| !BARE.contains(&p) && !IN_USER_SPACE.contains(&p)) {
+    if slow(&|p| !is_bare(p) && !IN_USER_SPACE.contains(&p)) {
         advice.push((
             "kernel",
             "no setting of a running kernel helps. The boot option clearcpuid=fsrm,erms is for debugging only: it \

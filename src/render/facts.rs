@@ -94,6 +94,14 @@ pub(crate) fn method(report: &Report) -> Vec<Fact> {
     facts
 }
 
+/// The word that a report is headed with: its state, or what it tells of instead.
+pub(crate) fn headword(report: &Report) -> String {
+    match report.is_colours_alone() {
+        true => "PAGE COLOURS".into(),
+        false => report.verdict.state.word().to_uppercase(),
+    }
+}
+
 /// That the report said something else when it was recorded, and what.
 pub fn rejudged(report: &Report) -> Option<String> {
     const MOST: usize = 4;

@@ -11,9 +11,9 @@ mod figures;
 pub(in crate::render) mod tables;
 
 use crate::render::evidence::evidence;
+use crate::render::facts::{headword, rejudged};
 use crate::render::markup::escaped;
 use crate::render::plot::palette;
-use crate::render::rejudged;
 use crate::render::terminal::{allocators, header, lengths, notes, verdict};
 use crate::render::{check, colours};
 use crate::report::{Report, State, printable};
@@ -38,9 +38,8 @@ pub fn html(report: &Report) -> String {
     let contents: String =
         sections.iter().map(|s| format!("<li><a href=\"#{}\">{}</a></li>\n", s.id, s.heading)).collect();
     let bodies: String = sections.iter().map(section).collect();
-    let state = report.verdict.state;
     let cpu = printable(report.host.cpu.brand.as_deref().unwrap_or("CPU unknown"), 60);
-    let title = format!("{state}: {cpu} (fsprobe {})", printable(&report.run.command, 20));
+    let title = format!("{}: {cpu} (fsprobe {})", headword(report), printable(&report.run.command, 20));
     let simulated = header::simulated(report);
     let simulated =
         simulated.map(|text| format!("<p class=\"simulated\" role=\"note\">{}</p>\n", escaped(&text)));
@@ -88,22 +87,23 @@ fn sections(report: &Report) -> Vec<Section> {
 
 /// The verdict, told by a word and a sign and not by colour alone.
 fn banner(report: &Report) -> String {
-    let state = report.verdict.state;
-    let sign = match state {
-        State::Affected => "!",
-        State::Inconclusive => "?",
-        State::Clean => "\u{2713}",
+    let (word, state) = (headword(report), report.verdict.state);
+    let (class, sign) = match state {
+        _ if report.is_colours_alone() => ("neutral", "i"),
+        State::Affected => ("affected", "!"),
+        State::Inconclusive => ("inconclusive", "?"),
+        State::Clean => ("clean", "\u{2713}"),
     };
-    let word = state.word().to_uppercase();
     let model = report.host.simulated.model();
     let simulated = model.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
-    // a search for colours or lengths alone has no bands to tell of
-    let alone = report.colours.is_some() && report.cells.is_empty();
-    let told = if alone { colours::sentences(report) } else { vec![verdict::as_sentence(report)] };
-    let details = if alone { vec![] } else { verdict::details(report) };
+    let (told, details) = match report.run.command.as_str() {
+        _ if report.is_colours_alone() => (colours::sentences(report), vec![]),
+        "check" => (vec![check::as_sentence(report)], verdict::interrupted(report).into_iter().collect()),
+        _ => (vec![verdict::as_sentence(report)], verdict::details(report)),
+    };
     let details: Vec<String> = rejudged(report).into_iter().chain(details).collect();
     format!(
-        "<div class=\"verdict {state}\" role=\"region\" aria-label=\"Verdict\">\n<p class=\"sign\" \
+        "<div class=\"verdict {class}\" role=\"region\" aria-label=\"Verdict\">\n<p class=\"sign\" \
          aria-hidden=\"true\">{sign}</p>\n<div>\n<h2>{word}{}</h2>\n{}</div>\n</div>\n<div class=\"details\">\n{}</div>\n",
         escaped(&simulated),
         paragraphs(&told),
@@ -142,7 +142,18 @@ fn causes(report: &Report) -> String {
             "<h3>Settings tried</h3>\n<p>Slowdown at distance 0x001-0x00f, before and after.</p>\n<ul>\n{remedies}</ul>\n"
         ),
     };
-    tables::causes(report) + &remedies + &paragraphs(&counters)
+    tables::causes(report) + &to_do(report) + &remedies + &paragraphs(&counters)
+}
+
+/// What a check advises.
+fn to_do(report: &Report) -> String {
+    if report.run.command != "check" || report.verdict.state == State::Clean {
+        return String::new();
+    }
+    let item =
+        |(who, what): (&str, String)| format!("<div><dt>{who}</dt><dd>{}</dd></div>\n", escaped(&what));
+    let items: String = check::advice(report).into_iter().map(item).collect();
+    format!("<h3>What to do</h3>\n<dl>\n{items}</dl>\n")
 }
 
 fn rest(report: &Report) -> String {

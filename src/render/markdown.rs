@@ -12,7 +12,7 @@ use crate::report::Report;
 pub fn markdown(report: &Report) -> String {
     let simulated = if report.is_simulated() { " (simulated)" } else { "" };
     let parts = [
-        format!("## fsprobe: {}{simulated}\n", report.verdict.state.word().to_uppercase()),
+        format!("## fsprobe: {}{simulated}\n", facts::headword(report)),
         paragraphs(&said::verdict(report)),
         format!("### Machine\n\n{}", table(&facts::machine(report))),
         format!("### Bands\n\n{}", bands(report)),

@@ -27,7 +27,7 @@ pub fn ticket(report: &Report) -> String {
     let title = format!(
         "fsprobe {}: {}{}, {}",
         printable(&report.run.command, 20),
-        report.verdict.state.word().to_uppercase(),
+        facts::headword(report),
         if report.is_simulated() { " (simulated)" } else { "" },
         facts::when(report)
     );

@@ -225,7 +225,7 @@ fn unseen(all: &[Unseen], style: Style) -> String {
         .map(|unseen| {
             let remedy =
                 unseen.remedy.as_ref().map_or(String::new(), |remedy| format!(" To see it: {remedy}."));
-            let said = format!("{}: {}.{remedy}", unseen.what, unseen.why);
+            let said = format!("{}: {}.{remedy}", unseen.whose(), unseen.why);
             paragraph("not seen  ", &printable(&said, 2 * LONGEST), style.width)
         })
         .collect();

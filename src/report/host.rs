@@ -158,6 +158,20 @@ pub struct Cpu {
     pub features: Features,
 }
 
+impl Cpu {
+    /// Display family and model of a signature (Intel SDM, AMD APM, CPUID leaf 1).
+    pub fn family_and_model(signature: u32) -> (u32, u32) {
+        let base = signature >> 8 & 0xf;
+        let model = signature >> 4 & 0xf;
+        let extended_model = signature >> 16 & 0xf;
+        match base {
+            0xf => (base + (signature >> 20 & 0xff), extended_model << 4 | model),
+            0x6 => (base, extended_model << 4 | model),
+            _ => (base, model),
+        }
+    }
+}
+
 /// The CPUID bits about fast string operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Features {
@@ -223,7 +237,7 @@ pub struct Kernel {
 }
 
 /// The C library and the thresholds in force in this process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Libc {
     /// `glibc`, `musl` or what it calls itself.
     pub name: String,

@@ -109,6 +109,11 @@ impl Report {
     pub fn is_simulated(&self) -> bool {
         self.host.simulated.model().is_some()
     }
+
+    /// Whether page colours alone were measured: then nothing is known, nor asked, of bands.
+    pub fn is_colours_alone(&self) -> bool {
+        self.colours.is_some() && self.cells.is_empty()
+    }
 }
 
 /// The document's kind and version.

@@ -81,10 +81,13 @@ pub struct Watched {
 }
 
 /// Something that a way of watching cannot see.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Unseen {
-    /// What: `copies inside the kernel`, `process 123 (ls), statically linked`, …
+    /// What: `copies inside the kernel`, `calls of process 123`, …; it names no program and no file.
     pub what: String,
+    /// The program that it is about; null where it is about none, or about all.
+    #[serde(default)]
+    pub program: Option<String>,
     /// Why.
     pub why: String,
     /// What would show it: a command or another way; null where nothing would.
@@ -95,6 +98,16 @@ pub struct Unseen {
     /// Whether any number of copies may be among it: where that is so, nothing is clean.
     #[serde(default)]
     pub any: bool,
+}
+
+impl Unseen {
+    /// What, and the program in brackets.
+    pub fn whose(&self) -> String {
+        match &self.program {
+            Some(program) => format!("{} ({program})", self.what),
+            None => self.what.clone(),
+        }
+    }
 }
 
 /// Calls of one kind of one process to one file, counted one by one.

@@ -31,7 +31,7 @@ pub fn host_of(model: &str) -> Host {
         .filter(is_told)
         .map(|field| (field.into(), "not modelled".into()))
         .collect();
-    let (family, number, stepping) = decode(id.signature);
+    let (family, number) = Cpu::family_and_model(id.signature);
     Host {
         simulated: Simulated::by(model),
         model_source: MODELS.iter().find(|(name, _)| *name == base).map(|(_, source)| (*source).into()),
@@ -40,7 +40,7 @@ pub fn host_of(model: &str) -> Host {
             brand: known.then(|| id.brand.into()),
             family,
             model: number,
-            stepping,
+            stepping: id.signature & 0xf,
             signature: format!("0x{:08x}", id.signature),
             microarchitecture: known.then(|| id.microarchitecture.into()),
             microcode: None,
@@ -62,11 +62,9 @@ pub fn host_of(model: &str) -> Host {
         libc: Libc {
             name: "glibc".into(),
             version: thresholds.map(|(version, ..)| version.into()),
-            package: None,
             rep_movsb_threshold: thresholds.map(|(_, from, _)| from),
             rep_movsb_stop_threshold: thresholds.map(|(.., stop)| stop),
-            non_temporal_threshold: None,
-            tunables: None,
+            ..Libc::default()
         },
         memory: Memory {
             page_size: 4096,
@@ -121,15 +119,6 @@ fn identity(model: &str) -> Identity {
         _ => ("unknown", "", 0, "", false, 0, 0),
     };
     Identity { vendor, brand, signature, microarchitecture, has_fsrm, l2, l3 }
-}
-
-/// Display family, display model and stepping of a leaf 1 signature (AMD's and Intel's rule).
-fn decode(signature: u32) -> (u32, u32, u32) {
-    let field = |shift: u32, bits: u32| signature >> shift & ((1 << bits) - 1);
-    let (base, stepping) = (field(8, 4), field(0, 4));
-    let family = if base == 15 { base + field(20, 8) } else { base };
-    let wide = base == 15 || base == 6;
-    (family, field(4, 4) + if wide { field(16, 4) << 4 } else { 0 }, stepping)
 }
 
 fn unknown_fields(cpu_known: bool) -> Vec<&'static str> {

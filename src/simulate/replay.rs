@@ -1,10 +1,8 @@
 //! Recorded samples (`FILE.csv`) as a report's cells: columns dst, src, len, then one a round.
 
 use crate::report::{Cell, PAGE, PathName, Phase, Run};
-use rustix::fs::{OFlags, fcntl_setfl};
-use std::fs::File;
+use crate::sys::file;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The most cells and rounds that are taken from a recording: far above any real one.
@@ -44,7 +42,7 @@ pub enum ReplayError {
 pub fn replay(file: &Path) -> Result<(Run, Vec<Cell>), ReplayError> {
     let name = file.display().to_string();
     let unreadable = |reason: String| ReplayError::Unreadable { name: name.clone(), reason };
-    let opened = open(file).map_err(|e| unreadable(e.to_string()))?;
+    let opened = file::open_at_once(file).map_err(|e| unreadable(e.to_string()))?;
     let mut whole = Vec::new();
     opened.take(LARGEST + 1).read_to_end(&mut whole).map_err(|e| unreadable(e.to_string()))?;
     if whole.len() as u64 > LARGEST {
@@ -77,13 +75,6 @@ pub fn replay(file: &Path) -> Result<(Run, Vec<Cell>), ReplayError> {
         core_ns: vec![],
     };
     Ok((run, cells))
-}
-
-/// Opens without waiting for a FIFO's writer; one that is there is waited for when read.
-fn open(file: &Path) -> std::io::Result<File> {
-    let opened = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(file)?;
-    fcntl_setfl(&opened, OFlags::empty())?;
-    Ok(opened)
 }
 
 fn cell(record: &csv::StringRecord) -> Result<Cell, String> {

@@ -1,13 +1,12 @@
 //! A pool of real pages, between which single copies are timed.
 
-use crate::report::{Allocator, Fact, PAGE, Pair, PathName};
-use crate::sys::block::{Advice, Block, Memory};
+use crate::report::{Fact, PAGE, Pair, PathName};
+use crate::sys::block::{Block, Memory};
 use crate::sys::routines::Routine;
-use crate::sys::{clock, memory, pagemap, reason};
+use crate::sys::{clock, pagemap};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::path::Path;
 
 /// Pages of a pool: 12 of each of 340 colours.
 pub const POOL: usize = 4096;
@@ -44,26 +43,12 @@ impl Pages {
     pub fn new(seed: u64) -> Result<Pages, String> {
         let size = POOL * usize::from(PAGE);
         let needed = format!("page colours need {} MiB of memory", size >> 20);
-        // touching more than there is would end the process
-        if let Fact::Known(left) = memory::available(Path::new("/"))
-            && left.bytes < size as u64
-        {
-            return Err(format!("{needed}, and {} MiB are left by {}", left.bytes >> 20, left.bound));
-        }
-        let block = Block::allocate(Allocator::Pages, size);
-        let mut block = block.map_err(|error| format!("{needed}: {}", reason(&error)))?;
-        // a kernel that knows no transparent huge pages refuses, and needs no telling
-        let _ = block.advise(Advice::SmallPages);
+        let memory = Block::small_pages(size, &needed)?;
         let mut pages: Vec<usize> = (0..POOL).collect();
         pages.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
         let routine = Routine::of(PathName::RepMovsb)?;
-        let mut pool = Pages {
-            memory: block.faulted_in(),
-            pages,
-            routine,
-            least_ns: PRECISIONS * clock::precision_ns(),
-            copies: 8,
-        };
+        let mut pool =
+            Pages { memory, pages, routine, least_ns: PRECISIONS * clock::precision_ns(), copies: 8 };
         let far = Pair { dst: 0, src: 1, distance: 0x740, len: 2048 };
         let one = (0..3).map(|_| pool.time(far)).fold(f64::INFINITY, f64::min).max(1.0);
         pool.copies = ((pool.least_ns as f64 / one).ceil() as u32).clamp(1, MOST_COPIES);

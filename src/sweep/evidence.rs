@@ -29,8 +29,7 @@ pub fn measure(cpu: &Cpu, paths: &mut [Box<dyn CopyPath>]) -> Fact<Pmu> {
 fn counted(cpu: &Cpu, paths: &mut [Box<dyn CopyPath>]) -> Result<Pmu, String> {
     // the reason for having nothing at all comes first, before any memory is made
     Counter::open(PmuEvent::L1dLoads, Scope::User).map_err(|error| error.to_string())?;
-    let spec =
-        PoolSpec { max_len: LEN, slack_pages: 1, pages: PageKind::Small, first_touch: false, to_come: 1 };
+    let spec = PoolSpec { max_len: LEN, pages: PageKind::Small, first_touch: false, to_come: 1 };
     let mut pool = allocator::open(Allocator::Pages, &spec).map_err(|error| error.to_string())?;
     let no_kernel = Counter::open(PmuEvent::L1dLoads, Scope::Kernel).err().map(|error| error.to_string());
     let no_conflicts = without_conflicts(cpu);
@@ -75,7 +74,7 @@ fn per_byte(
     let mut copy = |repeat| {
         let memory = pool.buffer(0, distance, LEN);
         let (to, from) = (Spot { page: 0, offset: distance }, Spot { page: 0, offset: 0 });
-        path.sample(Copy { memory, to, from, len: LEN, repeat }).map(drop)
+        path.sample(Copy { memory, to, from, len: LEN, repeat, first_touch: false }).map(drop)
     };
     // not counted: faults pages in and fills the caches
     copy(1).map_err(|error| error.to_string())?;

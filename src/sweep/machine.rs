@@ -1,8 +1,8 @@
 //! What the sampling loop drives: pools, copy paths and a clock, real or simulated alike.
 
 use crate::allocator::Pool;
-use crate::path::{self, Batch, CopyPath, Job, Kind, Pages, PathError, Side};
-use crate::report::{Allocator, CellSpec, PathName};
+use crate::path::{self, Batch, CopyPath, Job, Kind, Pages, PathError};
+use crate::report::{Allocator, CellSpec, PathName, Scan};
 
 /// The clock and the core's speed.
 pub trait Clock {
@@ -31,6 +31,11 @@ impl Machine {
         self.pools.iter().position(|p| p.allocator() == allocator)
     }
 
+    /// Whether buffers are of fresh pages, that the copy faults in.
+    pub fn renews(&self) -> bool {
+        self.pools.iter().any(|pool| pool.renews())
+    }
+
     /// The index of a copy path.
     pub fn path(&self, name: PathName) -> Option<usize> {
         self.paths.iter().position(|p| p.name() == name)
@@ -39,9 +44,9 @@ impl Machine {
     /// On how many start pages of the path's own side (of the source file, mostly) a cell fits; 0 if
     /// that is too short.
     pub fn own_pages(&self, cell: &CellSpec) -> u64 {
-        let offset = match Side::of_allocator(cell.path) {
-            Side::Destination => cell.src,
-            Side::Source => cell.dst,
+        let offset = match cell.path.own_scan() {
+            Scan::Dst => cell.src,
+            Scan::Src => cell.dst,
         };
         let own = self.path(cell.path).and_then(|path| self.paths[path].own_pages(cell.len, offset));
         own.unwrap_or_else(|| path::start_pages(self.source_size, cell.len, offset))
@@ -88,7 +93,7 @@ impl Machine {
         pages: &Pages,
         ns: &mut [u64],
     ) -> Result<(), PathError> {
-        if self.pools.iter().any(|pool| pool.renews()) {
+        if self.renews() {
             for job in jobs {
                 ns[job.slot as usize] = self.take(path, job, &kinds[usize::from(job.kind)], pages)?;
             }
@@ -256,7 +261,7 @@ mod tests {
         let mut machine = machine();
         let mut taken = |name| {
             let path = machine.path(name).unwrap();
-            let kind = Kind { len: 1, repeat: 1, side: Side::of_allocator(name) };
+            let kind = Kind { len: 1, repeat: 1, side: name.own_scan(), first_touch: false };
             let job = Job { slot: 0, dst: 0xd, src: 0x5, pool: 0, second_page: false, kind: 0 };
             let pages = Pages { pools: vec![[7, 9]], own: 3 };
             let mut ns = [0];

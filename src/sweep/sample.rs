@@ -4,7 +4,7 @@
 
 use super::machine::{Machine, Stop, Watcher};
 use super::schedule::{Loop, recorded};
-use crate::path::{Job, Kind, Pages, PathError, Side};
+use crate::path::{Job, Kind, Pages, PathError};
 use crate::report::{Cell, CellSpec, Control, Phase, Run};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::time::Instant;
@@ -143,7 +143,8 @@ impl Sampled {
 pub fn trial_ns(machine: &mut Machine, cell: &CellSpec, tries: usize) -> Result<u64, PathError> {
     let (pool, path) = (cell.allocator.and_then(|a| machine.pool(a)), machine.path(cell.path));
     let (Some(pool), Some(path)) = (pool, path) else { return Ok(0) };
-    let kind = Kind { len: cell.len as usize, repeat: 1, side: Side::of_allocator(cell.path) };
+    let kind =
+        Kind { len: cell.len as usize, repeat: 1, side: cell.path.own_scan(), first_touch: machine.renews() };
     let job = Job { slot: 0, dst: cell.dst, src: cell.src, pool: pool as u8, second_page: false, kind: 0 };
     let pages = Pages { pools: vec![[0, 0]; machine.pools.len()], own: 0 };
     let mut least = u64::MAX;

@@ -2,7 +2,7 @@
 
 use super::machine::{Machine, Stop, Watcher};
 use super::sample::LONG;
-use crate::path::{Job, Kind, Pages, PathError, Side};
+use crate::path::{Job, Kind, Pages, PathError};
 use crate::report::{CellSpec, RoundPages, Run};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -122,7 +122,12 @@ impl Loop {
         let len = cell.len as usize;
         let same = |kind: &usize| self.groups[*kind].path == path && self.kinds[*kind].len == len;
         let kind = (0..self.kinds.len()).find(same).unwrap_or_else(|| {
-            self.kinds.push(Kind { len, repeat: 1, side: Side::of_allocator(cell.path) });
+            self.kinds.push(Kind {
+                len,
+                repeat: 1,
+                side: cell.path.own_scan(),
+                first_touch: machine.renews(),
+            });
             self.groups.push(Group { path, expected_ns: 1 });
             self.kinds.len() - 1
         });

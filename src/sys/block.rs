@@ -3,12 +3,14 @@
 //! The allocators are called directly, never through Rust's global allocator, and live side by side
 //! in one process: jemalloc under the prefix `_rjem_`, mimalloc under `mi_`, glibc as libc's malloc.
 
-use crate::report::{Allocator, PAGE};
+use super::{memory, reason};
+use crate::report::{Allocator, Fact, PAGE};
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
 use std::ptr::NonNull;
 
 /// What fresh memory is filled with. Not zero, so that no page can be the kernel's shared zero page.
@@ -129,6 +131,24 @@ impl Block {
         unsafe { self.start.write_bytes(FILL, self.len) };
     }
 
+    /// Pages of 4 KiB of its own, every byte written; `needed` says in an error what they are needed for.
+    ///
+    /// # Errors
+    /// The reason, for people, where there is not that much memory.
+    pub fn small_pages(len: usize, needed: &str) -> Result<Memory, String> {
+        // touching more than there is would end the process
+        if let Fact::Known(left) = memory::available(Path::new("/"))
+            && left.bytes < len as u64
+        {
+            return Err(format!("{needed}, and {} MiB are left by {}", left.bytes >> 20, left.bound));
+        }
+        let block = Block::allocate(Allocator::Pages, len);
+        let mut block = block.map_err(|error| format!("{needed}: {}", reason(&error)))?;
+        // a kernel that knows no transparent huge pages refuses, and needs no telling
+        let _ = block.advise(Advice::SmallPages);
+        Ok(block.faulted_in())
+    }
+
     /// The block with every byte written.
     pub fn faulted_in(mut self) -> Memory {
         self.fill();
@@ -195,12 +215,19 @@ impl Memory {
     }
 }
 
-/// The shared object that has put its own malloc in the place of the C library's (by LD_PRELOAD, say).
+/// The shared object that has put its own function in the place of this one of the C library's (by LD_PRELOAD,
+/// say); none where none has, or where it cannot be told.
+#[cfg(target_env = "gnu")]
+pub fn replaced_by(function: *const ()) -> Option<String> {
+    let (at, name) = object_of(function)?;
+    let (library, _) = object_of(libc::gnu_get_libc_version as *const ())?;
+    (at != library).then_some(name)
+}
+
+/// The shared object that has put its own malloc in the place of the C library's.
 #[cfg(target_env = "gnu")]
 pub fn malloc_replaced_by() -> Option<String> {
-    let (malloc, name) = object_of(libc::malloc as *const ())?;
-    let (libc, _) = object_of(libc::gnu_get_libc_version as *const ())?;
-    (malloc != libc).then_some(name)
+    replaced_by(libc::malloc as *const ())
 }
 
 /// Where the object that holds a function is loaded, and its file name.
@@ -221,40 +248,7 @@ pub(super) fn object_of(function: *const ()) -> Option<(usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::{c_char, c_int, c_void};
-
-    unsafe extern "C" {
-        fn _rjem_mallctl(
-            name: *const c_char,
-            old: *mut c_void,
-            old_len: *mut usize,
-            new: *mut c_void,
-            new_len: usize,
-        ) -> c_int;
-        fn mi_is_in_heap_region(p: *const c_void) -> bool;
-    }
-
-    /// Whether jemalloc knows the address as one of its own (`arenas.lookup`).
-    fn in_jemalloc(block: &Block) -> bool {
-        let mut address = block.start.as_ptr();
-        let (mut arena, mut size) = (0u32, size_of::<u32>());
-        // SAFETY: the name is a C string; old and new point to a u32 and a pointer with their sizes.
-        let failed = unsafe {
-            _rjem_mallctl(
-                c"arenas.lookup".as_ptr(),
-                (&raw mut arena).cast(),
-                &mut size,
-                (&raw mut address).cast(),
-                size_of::<*mut u8>(),
-            )
-        };
-        failed == 0
-    }
-
-    fn in_mimalloc(block: &Block) -> bool {
-        // SAFETY: the address is only compared.
-        unsafe { mi_is_in_heap_region(block.start.as_ptr().cast()) }
-    }
+    use crate::sys::owner::{is_jemallocs, is_mimallocs};
 
     #[test]
     fn no_allocator_has_replaced_another() {
@@ -265,8 +259,9 @@ mod tests {
                     continue;
                 }
                 let block = block(from);
-                assert_eq!(in_jemalloc(&block), from == Allocator::Jemalloc, "{from} {len}");
-                assert_eq!(in_mimalloc(&block), from == Allocator::Mimalloc, "{from} {len}");
+                let at = block.start.as_ptr().addr();
+                assert_eq!(is_jemallocs(at), from == Allocator::Jemalloc, "{from} {len}");
+                assert_eq!(is_mimallocs(at), from == Allocator::Mimalloc, "{from} {len}");
             }
         }
     }

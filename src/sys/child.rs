@@ -73,13 +73,19 @@ impl Preparation {
     pub fn of(self, command: &mut Command) {
         // SAFETY: between fork and exec the closure makes only system calls, which are async-signal-safe; it
         // allocates nothing (an error by number is none) and touches no lock.
-        unsafe { command.pre_exec(move || self.apply()) };
+        let parent = std::process::id() as libc::pid_t;
+        unsafe { command.pre_exec(move || self.apply(parent)) };
     }
 
-    fn apply(self) -> io::Result<()> {
+    fn apply(self, parent: libc::pid_t) -> io::Result<()> {
         if self.ends_with_parent {
             // SAFETY: plain numbers.
             answer(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+            // It may have ended before that was asked for.
+            // SAFETY: getppid involves no memory.
+            if unsafe { libc::getppid() } != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
         }
         if let Some(refused) = self.refuse_huge_pages {
             // SAFETY: plain numbers.

@@ -154,18 +154,13 @@ fn possible(len: usize) -> io::Result<usize> {
 /// its own in the place of the C library's.
 #[cfg(target_env = "gnu")]
 pub fn replaced() -> Vec<(&'static str, Option<String>)> {
-    use super::block::object_of;
-    let library = object_of(libc::gnu_get_libc_version as *const ()).map(|(at, _)| at);
-    let by = |function: *const ()| {
-        let (at, name) = object_of(function)?;
-        (Some(at) != library).then_some(name)
-    };
+    use super::block::replaced_by;
     vec![
-        ("malloc", by(libc::malloc as *const ())),
-        ("calloc", by(libc::calloc as *const ())),
-        ("realloc", by(libc::realloc as *const ())),
-        ("posix_memalign", by(libc::posix_memalign as *const ())),
-        ("free", by(libc::free as *const ())),
+        ("malloc", replaced_by(libc::malloc as *const ())),
+        ("calloc", replaced_by(libc::calloc as *const ())),
+        ("realloc", replaced_by(libc::realloc as *const ())),
+        ("posix_memalign", replaced_by(libc::posix_memalign as *const ())),
+        ("free", replaced_by(libc::free as *const ())),
     ]
 }
 
@@ -178,40 +173,7 @@ pub fn replaced() -> Vec<(&'static str, Option<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::c_char;
-
-    unsafe extern "C" {
-        fn _rjem_mallctl(
-            name: *const c_char,
-            old: *mut c_void,
-            old_len: *mut usize,
-            new: *mut c_void,
-            new_len: usize,
-        ) -> c_int;
-        fn mi_is_in_heap_region(p: *const c_void) -> bool;
-    }
-
-    /// Whether jemalloc knows the address as one of its own (`arenas.lookup`).
-    fn in_jemalloc(piece: &Piece) -> bool {
-        let mut address = piece.start.as_ptr();
-        let (mut arena, mut size) = (0u32, size_of::<u32>());
-        // SAFETY: the name is a C string; old and new point to a u32 and a pointer with their sizes.
-        let failed = unsafe {
-            _rjem_mallctl(
-                c"arenas.lookup".as_ptr(),
-                (&raw mut arena).cast(),
-                &mut size,
-                (&raw mut address).cast(),
-                size_of::<*mut u8>(),
-            )
-        };
-        failed == 0
-    }
-
-    fn in_mimalloc(piece: &Piece) -> bool {
-        // SAFETY: the address is only compared.
-        unsafe { mi_is_in_heap_region(piece.start.as_ptr()) }
-    }
+    use crate::sys::owner::{is_jemallocs, is_mimallocs};
 
     const ALL: [Heap; 3] = [Heap::Process, Heap::Jemalloc, Heap::Mimalloc];
 
@@ -234,8 +196,8 @@ mod tests {
             for len in [100, 4096, 65536, 1 << 20, 8 << 20] {
                 let pieces = pieces(heap, len);
                 for piece in &pieces {
-                    assert_eq!(in_jemalloc(piece), heap == Heap::Jemalloc, "{heap:?} {len}");
-                    assert_eq!(in_mimalloc(piece), heap == Heap::Mimalloc, "{heap:?} {len}");
+                    assert_eq!(is_jemallocs(piece.address()), heap == Heap::Jemalloc, "{heap:?} {len}");
+                    assert_eq!(is_mimallocs(piece.address()), heap == Heap::Mimalloc, "{heap:?} {len}");
                 }
                 assert_eq!(pieces[2].address() % 64, 0, "{heap:?} {len}");
                 assert_eq!(pieces[3].address() % 4096, 0, "{heap:?} {len}");

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod cpu;
 pub mod descriptor;
 pub mod file;
+pub mod file_system;
 pub mod heap;
 pub mod limits;
 pub mod machine;
@@ -27,6 +28,7 @@ pub mod routines;
 pub mod seccomp;
 pub mod shared;
 pub mod signals;
+pub mod smaps;
 pub mod stdio;
 pub mod tracer;
 pub mod transfer;
@@ -36,6 +38,8 @@ pub mod usage;
 mod guarded;
 #[cfg(test)]
 pub(crate) mod interrupt;
+#[cfg(test)]
+mod owner;
 #[cfg(test)]
 pub(crate) mod refuse;
 

@@ -19,16 +19,16 @@ const STLI_OTHER: u64 = 0x24 | 0x02 << 8;
 const READ_FORMAT: u64 = 1 | 2;
 
 /// Bits of perf_event_attr's flags.
-const DISABLED: u64 = 1;
+pub(super) const DISABLED: u64 = 1;
 const EXCLUDE_USER: u64 = 1 << 4;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+pub(super) const EXCLUDE_KERNEL: u64 = 1 << 5;
+pub(super) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 
 const IOC_ENABLE: libc::Ioctl = 0x2400;
 const IOC_DISABLE: libc::Ioctl = 0x2401;
 
 /// Descriptors are closed on exec (PERF_FLAG_FD_CLOEXEC).
-const CLOSE_ON_EXEC: libc::c_ulong = 8;
+pub(super) const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
 /// The first published form of perf_event_attr, which every kernel takes.
 #[repr(C)]

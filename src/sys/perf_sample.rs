@@ -1,7 +1,7 @@
 //! Interrupts that record registers: perf_event_open(2) with a software clock, and the rings that the kernel
 //! writes them to. What the records say is not known here.
 
-use super::perf::{PerfError, why};
+use super::perf::{CLOSE_ON_EXEC, DISABLED, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, PerfError, why};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -23,10 +23,7 @@ const USER_STACK: u64 = 1 << 13;
 const REGISTERS: u64 = 1 << 18;
 
 /// Bits of perf_event_attr's flags.
-const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const EXCLUDE_IDLE: u64 = 1 << 7;
 const MAPPINGS: u64 = 1 << 8;
 const NAMES: u64 = 1 << 9;
@@ -56,9 +53,6 @@ const CHAIN_FRAMES: u16 = 32;
 
 /// _IO('$', 5).
 const IOC_SET_OUTPUT: libc::Ioctl = 0x2405;
-
-/// Descriptors are closed on exec (PERF_FLAG_FD_CLOEXEC).
-const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
 /// perf_event_attr as of Linux 4.8; older kernels take it where the fields that they lack are zero.
 #[repr(C)]

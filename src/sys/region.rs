@@ -1,12 +1,9 @@
 //! Memory for buffers whose pages matter: 4 KiB pages for certain, or huge pages asked for and looked for.
 
+use super::smaps::{self, HUGE_PAGE};
 use crate::report::Fact;
-use std::fs;
 use std::io;
 use std::ptr::NonNull;
-
-/// Bytes of a huge page on x86-64.
-pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Private anonymous memory, zero until written, that nobody else refers to. It ends with the process,
 /// huge pages included.
@@ -68,10 +65,7 @@ impl Region {
     /// How many of its bytes huge pages back at the moment, by /proc/self/smaps (proc_pid_smaps(5)).
     pub fn huge_bytes(&self) -> Fact<u64> {
         let from = self.start.as_ptr() as usize;
-        match fs::read_to_string("/proc/self/smaps") {
-            Ok(text) => Fact::Known(huge_in(&text, from, from + self.len).min(self.len as u64)),
-            Err(error) => Fact::because(format!("/proc/self/smaps: {}", super::reason(&error))),
-        }
+        smaps::huge_bytes(&(from..from + self.len))
     }
 }
 
@@ -93,27 +87,6 @@ unsafe fn unmap(start: *mut u8, len: usize) {
     }
 }
 
-/// Bytes in huge pages of the mappings that overlap `from..to`.
-fn huge_in(smaps: &str, from: usize, to: usize) -> u64 {
-    let mut inside = false;
-    let mut bytes = 0;
-    for line in smaps.lines() {
-        if let Some((start, end)) = ends(line) {
-            inside = start < to && end > from;
-        } else if let Some(rest) = line.strip_prefix("AnonHugePages:").filter(|_| inside) {
-            let kib = rest.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
-            bytes += kib.unwrap_or(0) * 1024;
-        }
-    }
-    bytes
-}
-
-/// The addresses of a mapping's first line, `7f12-7f34 rw-p …`.
-fn ends(line: &str) -> Option<(usize, usize)> {
-    let (start, end) = line.split(' ').next()?.split_once('-')?;
-    Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,15 +104,5 @@ mod tests {
         assert!(small.bytes().iter().all(|b| *b == 0));
         small.bytes().fill(1);
         assert!(matches!(small.huge_bytes(), Fact::Known(0) | Fact::Unknown(_)));
-    }
-
-    #[test]
-    fn smaps_is_read_by_mapping() {
-        let smaps = "7f0000200000-7f0000600000 rw-p 00000000 00:00 0 \nSize: 4096 kB\nAnonHugePages:      2048 kB\n\
-            7f0000600000-7f0000800000 rw-p 00000000 00:00 0\nAnonHugePages:      2048 kB\n";
-        assert_eq!(huge_in(smaps, 0x7f00_0020_0000, 0x7f00_0060_0000), 2 << 20);
-        assert_eq!(huge_in(smaps, 0x7f00_0050_0000, 0x7f00_0070_0000), 4 << 20);
-        assert_eq!(huge_in(smaps, 0, 0x1000), 0);
-        assert_eq!(huge_in("nonsense", 0, usize::MAX), 0);
     }
 }

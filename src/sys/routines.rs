@@ -25,17 +25,6 @@ unsafe extern "C" {
     fn fsprobe_non_temporal(dst: *mut c_void, src: *const c_void, len: usize) -> *mut c_void;
 }
 
-/// The copy paths that are routines in user space.
-pub const ROUTINES: [PathName; 7] = [
-    PathName::Memcpy,
-    PathName::RepMovsb,
-    PathName::RepMovsq,
-    PathName::MovUnrolled,
-    PathName::Avx2,
-    PathName::Avx512,
-    PathName::NonTemporal,
-];
-
 /// A copy routine that this CPU can run.
 #[derive(Clone, Copy)]
 pub struct Routine(Function);
@@ -107,8 +96,13 @@ mod tests {
     const LONGEST: usize = 4200;
     const AREA: usize = LONGEST + 2 * MARGIN + 64;
 
+    /// The copy paths that are routines in user space.
+    fn names() -> impl Iterator<Item = PathName> {
+        PathName::ALL.iter().copied().filter(|name| name.is_user_space())
+    }
+
     fn routines() -> Vec<(PathName, Routine)> {
-        ROUTINES.iter().filter_map(|&name| Some((name, Routine::of(name).ok()?))).collect()
+        names().filter_map(|name| Some((name, Routine::of(name).ok()?))).collect()
     }
 
     /// A page-aligned start inside `bytes`, so that offsets are page offsets.
@@ -182,7 +176,7 @@ mod tests {
     #[test]
     fn what_every_cpu_has_is_there_and_other_paths_are_refused() {
         let there: Vec<PathName> = routines().iter().map(|(name, _)| *name).collect();
-        for name in ROUTINES {
+        for name in names() {
             let optional = [PathName::Avx2, PathName::Avx512].contains(&name);
             assert!(optional || there.contains(&name), "{name}");
         }

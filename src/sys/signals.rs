@@ -1,7 +1,8 @@
 //! Signals that ask a run to end, noted so that what was measured is kept, and those that stop a job.
 
 use super::clock::now_ns;
-use signal_hook::low_level;
+use signal_hook::consts::SIGXFSZ;
+use signal_hook::{flag, low_level};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -28,21 +29,23 @@ impl Caught {
 
     /// Notes a signal; true where it is a second wish.
     fn is_second(&self, number: i32, now_ns: u64) -> bool {
-        match self.signal.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => self.at_ns.store(now_ns, Ordering::Relaxed),
-            Err(_) => return now_ns.saturating_sub(self.at_ns.load(Ordering::Relaxed)) > SAME_WISH_NS,
+        // the time decides, since another handler may run between two steps of this one
+        match self.at_ns.compare_exchange(0, now_ns.max(1), Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => self.signal.store(number, Ordering::SeqCst),
+            Err(first) => return now_ns.saturating_sub(first) > SAME_WISH_NS,
         }
         false
     }
 }
 
-/// Notes these signals from now on.
+/// Notes these signals from now on, but those that are ignored already, as `nohup` has SIGHUP, and shells without
+/// job control have what the terminal sends for what runs in the background.
 ///
 /// # Errors
 /// Where the system refuses a handler.
 pub fn note(signals: &[i32]) -> io::Result<Arc<Caught>> {
     let caught = Arc::new(Caught::default());
-    for &number in signals {
+    for &number in signals.iter().filter(|number| !is_ignored(**number)) {
         let seen = caught.clone();
         let handler = move || {
             if seen.is_second(number, now_ns()) {
@@ -54,6 +57,15 @@ pub fn note(signals: &[i32]) -> io::Result<Arc<Caught>> {
         unsafe { low_level::register(number, handler) }?;
     }
     Ok(caught)
+}
+
+/// From now on a write past the limit of file size (`ulimit -f`) fails as one to a full disk does, and does not end
+/// the process.
+///
+/// # Errors
+/// Where the system refuses a handler.
+pub fn write_past_the_limit_fails() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 /// Whether this process ignores a signal, as `nohup` and background jobs have it: what it starts is to ignore it

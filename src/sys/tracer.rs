@@ -82,6 +82,12 @@ fn serve(
         };
         let is_new = threads.insert(thread);
         let event = raw >> 16;
+        if [libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_CLONE].contains(&event)
+            && let Some(started) = ptrace::message(thread as u32)
+        {
+            // should the root end before its first stop, it is to be ended too
+            threads.insert(started as libc::pid_t);
+        }
         let mut deliver = 0;
         if signal == libc::SIGTRAP | 0x80 {
             match ptrace::call(thread as u32)? {

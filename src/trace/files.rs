@@ -5,6 +5,7 @@
 //! share that. Nothing here waits for a file system: a FUSE daemon may be among the programs watched.
 
 use crate::report::{FileKind, printable};
+use crate::sys::file_system::{self, Keeps};
 use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxFlags, readlinkat, statx};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -41,22 +42,11 @@ pub struct Files {
     infos: HashMap<(u32, i32), File>,
     /// The keys of `infos`, oldest first.
     kept: VecDeque<(u32, i32)>,
-    mounts: HashMap<MountKey, Mount>,
+    mounts: HashMap<MountKey, Keeps>,
 }
 
 /// A mount, and its device, since the numbers of mounts are used again.
 type MountKey = (u64, (u32, u32));
-
-/// How a file system keeps files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mount {
-    /// In the page cache.
-    Cached,
-    /// There even with O_DIRECT.
-    AlwaysCached,
-    /// Not there.
-    Uncached,
-}
 
 impl Files {
     /// What a thread's descriptor leads to.
@@ -145,14 +135,14 @@ impl Files {
         Some(info)
     }
 
-    fn mount(&mut self, thread: u32, mount: u64, stat: &Statx) -> Mount {
+    fn mount(&mut self, thread: u32, mount: u64, stat: &Statx) -> Keeps {
         let key = (mount, (stat.stx_dev_major, stat.stx_dev_minor));
         if let Some(&known) = self.mounts.get(&key) {
             return known;
         }
         let listed = std::fs::read_to_string(format!("/proc/{thread}/mountinfo")).unwrap_or_default();
         // Regular files of no listed mount are the kernel's own: memfd_create(2), shared memory.
-        let found = listed.lines().find_map(|line| mount_of(line, mount)).unwrap_or(Mount::AlwaysCached);
+        let found = listed.lines().find_map(|line| mount_of(line, mount)).unwrap_or(Keeps::AlwaysCached);
         self.mounts.insert(key, found);
         found
     }
@@ -167,11 +157,11 @@ pub fn size(thread: u32, descriptor: i32) -> Option<u64> {
     statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::SIZE).ok().map(|stat| stat.stx_size)
 }
 
-fn of_regular(mount: Mount, is_direct: bool) -> FileKind {
+fn of_regular(mount: Keeps, is_direct: bool) -> FileKind {
     match mount {
-        Mount::Uncached => FileKind::Uncached,
-        Mount::Cached if is_direct => FileKind::Direct,
-        Mount::Cached | Mount::AlwaysCached => FileKind::PageCache,
+        Keeps::MadeUp | Keeps::OwnCache => FileKind::Uncached,
+        Keeps::Cached if is_direct => FileKind::Direct,
+        Keeps::Cached | Keeps::AlwaysCached => FileKind::PageCache,
     }
 }
 
@@ -209,32 +199,8 @@ impl Info {
     }
 }
 
-/// File systems that make their files up as they are read, or that keep them in a cache of their own (zfs), by the
-/// names that /proc/self/mountinfo gives.
-const UNCACHED: [&str; 19] = [
-    "proc",
-    "sysfs",
-    "debugfs",
-    "tracefs",
-    "securityfs",
-    "cgroup",
-    "cgroup2",
-    "configfs",
-    "bpf",
-    "efivarfs",
-    "pstore",
-    "selinuxfs",
-    "smackfs",
-    "fusectl",
-    "binfmt_misc",
-    "rpc_pipefs",
-    "nsfs",
-    "mqueue",
-    "zfs",
-];
-
 /// What a line of /proc/PID/mountinfo says, where it is this mount's (proc_pid_mountinfo(5)).
-fn mount_of(line: &str, mount: u64) -> Option<Mount> {
+fn mount_of(line: &str, mount: u64) -> Option<Keeps> {
     let (before, after) = line.split_once(" - ")?;
     if before.split(' ').next()?.parse() != Ok(mount) {
         return None;
@@ -244,10 +210,10 @@ fn mount_of(line: &str, mount: u64) -> Option<Mount> {
     // Documentation/filesystems/9p.rst: no page cache unless a mode of caching is named.
     let is_9p_uncached = kind == "9p"
         && !options.split(',').any(|option| option.starts_with("cache=") && option != "cache=none");
-    Some(match kind {
-        "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" => Mount::AlwaysCached,
-        _ if UNCACHED.contains(&kind) || is_9p_uncached => Mount::Uncached,
-        _ => Mount::Cached,
+    Some(match file_system::by_name(kind) {
+        _ if is_9p_uncached => Keeps::MadeUp,
+        Some(known) => known.keeps,
+        None => Keeps::Cached,
     })
 }
 
@@ -323,17 +289,18 @@ mod tests {
     #[test]
     fn mounts_by_their_lines() {
         let of = |line: &str| mount_of(line, 36);
-        assert_eq!(of("36 35 98:0 / /mnt rw,noatime master:1 - ext4 /dev/root rw"), Some(Mount::Cached));
-        assert_eq!(of("36 35 0:5 / /p rw - proc proc rw"), Some(Mount::Uncached));
-        assert_eq!(of("36 35 0:5 / /p rw - tmpfs t rw"), Some(Mount::AlwaysCached));
-        assert_eq!(of("36 35 0:5 / /p rw - 9p src rw,trans=virtio"), Some(Mount::Uncached));
-        assert_eq!(of("36 35 0:5 / /p rw - 9p src rw,cache=none"), Some(Mount::Uncached));
-        assert_eq!(of("36 35 0:5 / /p rw - 9p src rw,cache=loose"), Some(Mount::Cached));
+        assert_eq!(of("36 35 98:0 / /mnt rw,noatime master:1 - ext4 /dev/root rw"), Some(Keeps::Cached));
+        assert_eq!(of("36 35 0:5 / /p rw - proc proc rw"), Some(Keeps::MadeUp));
+        assert_eq!(of("36 35 0:5 / /p rw - zfs pool/a rw"), Some(Keeps::OwnCache));
+        assert_eq!(of("36 35 0:5 / /p rw - tmpfs t rw"), Some(Keeps::AlwaysCached));
+        assert_eq!(of("36 35 0:5 / /p rw - 9p src rw,trans=virtio"), Some(Keeps::MadeUp));
+        assert_eq!(of("36 35 0:5 / /p rw - 9p src rw,cache=none"), Some(Keeps::MadeUp));
+        assert_eq!(of("36 35 0:5 / /p rw - 9p src rw,cache=loose"), Some(Keeps::Cached));
         assert_eq!(of("37 35 0:5 / /p rw - tmpfs t rw"), None);
         assert_eq!(of("36"), None);
-        assert_eq!(of_regular(Mount::Cached, true), FileKind::Direct);
-        assert_eq!(of_regular(Mount::AlwaysCached, true), FileKind::PageCache);
-        assert_eq!(of_regular(Mount::Uncached, true), FileKind::Uncached);
+        assert_eq!(of_regular(Keeps::Cached, true), FileKind::Direct);
+        assert_eq!(of_regular(Keeps::AlwaysCached, true), FileKind::PageCache);
+        assert_eq!(of_regular(Keeps::MadeUp, true), FileKind::Uncached);
     }
 
     #[test]

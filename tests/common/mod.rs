@@ -107,3 +107,21 @@ pub fn recorded() -> Report {
 pub fn simulated_clean() -> Report {
     swept(&["--simulate", "clean", "--len", "64K"])
 }
+
+/// Has the kernel answer a system call with EPERM from now on; the filter is set by prctl(2).
+pub fn forbid(call: libc::c_long) -> std::io::Result<()> {
+    let word = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut filter = [
+        word(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        word(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
+        word(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        word(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: plain numbers, and a program of as many words as it says, which the kernel copies.
+    let failed = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+            || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0
+    };
+    if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}

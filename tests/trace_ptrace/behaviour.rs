@@ -1,5 +1,6 @@
 //! A program that is watched behaves as without it; and what happens where watching is not possible, or ends badly.
 
+use super::common::forbid;
 use super::programs::{Sum, copies, file, launch, watched};
 use fsprobe::report::FileKind;
 use fsprobe::trace::{TraceError, ptrace};
@@ -135,7 +136,7 @@ fn programs_of_32_bits_run_and_are_named() {
     }
     let Some(done) = watched(&[program.to_str().unwrap()]) else { return };
     assert_eq!(done.status.unwrap().code(), Some(3));
-    assert!(done.watched.unseen.iter().any(|unseen| unseen.what == "the calls of source"));
+    assert!(done.watched.unseen.iter().any(|unseen| unseen.whose() == "a program's calls (source)"));
 }
 
 /// The state of a process as /proc tells it; none where it is gone.
@@ -198,22 +199,4 @@ fn a_sandbox_that_forbids_it_is_named_with_the_other_ways() {
         );
         assert!(text.contains(&said), "{text}");
     }
-}
-
-/// Has the kernel answer a system call with EPERM from now on; the filter is set by prctl(2).
-fn forbid(call: libc::c_long) -> std::io::Result<()> {
-    let word = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    let mut filter = [
-        word(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        word(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
-        word(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        word(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: plain numbers, and a program of as many words as it says, which the kernel copies.
-    let failed = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-            || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0
-    };
-    if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }

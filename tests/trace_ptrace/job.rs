@@ -34,6 +34,10 @@ fn a_job_stops_and_goes_on_with_its_command() {
     // SAFETY: the closure makes system calls only.
     unsafe {
         shell.pre_exec(|| {
+            // where the tests run as a background job, a shell would pass on that these are ignored
+            for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
             setsid()?;
             rustix::process::ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?;
             Ok(())

@@ -1,7 +1,7 @@
 //! This machine made ready for a check, or a model in its place: as little memory as the answer needs.
 
 use super::plan::{ALLOCATOR, Group, LONGEST};
-use crate::allocator::{self, POOL_PAGES, PoolSpec};
+use crate::allocator::{self, PoolSpec};
 use crate::cli::CheckArgs;
 use crate::commands::Failure;
 use crate::path::{Opener, Source};
@@ -37,7 +37,6 @@ pub fn real(args: &CheckArgs, groups: &[Group]) -> Result<Ready, Failure> {
     source.fault_in(SOURCE).map_err(Failure::line)?;
     let spec = PoolSpec {
         max_len: LONGEST as usize,
-        slack_pages: POOL_PAGES,
         pages: allocator::PageKind::Small,
         first_touch: false,
         to_come: 1,

@@ -2,7 +2,7 @@
 
 use super::USUAL_SECONDS;
 use super::record::{Budget, Cost, record};
-use crate::allocator::{self, AllocatorError, POOL_PAGES, Pool, PoolSpec};
+use crate::allocator::{self, AllocatorError, Pool, PoolSpec};
 use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
 use crate::host;
@@ -387,7 +387,6 @@ fn pools(
 ) -> Result<Vec<Box<dyn Pool>>, AllocatorError> {
     let spec = PoolSpec {
         max_len: asked.longest() as usize,
-        slack_pages: POOL_PAGES,
         pages: page_kind(args.pages),
         first_touch: args.first_touch,
         to_come: 1,

@@ -6,11 +6,9 @@ use crate::sweep::{Stop, Watcher};
 use crate::sys::reserve;
 use crate::sys::signals::{self, Caught};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use signal_hook::flag;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Watches a sweep.
@@ -24,8 +22,6 @@ impl Watch {
     /// Installs the signal handlers and, on a terminal, a progress bar. A second Ctrl-C, a second later, ends at once.
     pub fn new(args: &SweepArgs) -> std::io::Result<Watch> {
         let signal = signals::note(&[SIGINT, SIGTERM, SIGHUP])?;
-        // a file size limit becomes an error of the write, which is reported like a full disk
-        flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         let shown = !args.quiet && args.simulate.is_none() && std::io::stderr().is_terminal();
         let bar = match shown {
             true => ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8)),

@@ -27,32 +27,18 @@ pub fn of(mut watched: Watched) -> Watched {
             (site.module, site.symbol, site.line) = (None, None, None);
         }
     }
-    for Unseen { what, why, .. } in &mut watched.unseen {
-        (*what, *why) = (without_names(what), without_names(why));
+    for Unseen { program, why, .. } in &mut watched.unseen {
+        *program = program.take().map(|program| numbers.of(&program));
+        *why = without_files(why);
     }
     watched
 }
 
-/// A text without what stands in brackets, where programs are named, and without paths but the kernel's.
-fn without_names(text: &str) -> String {
-    let mut depth = 0usize;
-    let kept = text.chars().filter(|c| {
-        match c {
-            '(' => depth += 1,
-            ')' => {
-                depth = depth.saturating_sub(1);
-                return false;
-            }
-            _ => {}
-        }
-        depth == 0
-    });
-    let kept: String = kept.collect();
-    let words = kept.split_whitespace().map(|word| {
-        let is_kernel = ["/proc", "/sys"].iter().any(|folder| word.starts_with(folder));
-        if word.contains('/') && !is_kernel { "<file>" } else { word }
-    });
-    words.collect::<Vec<_>>().join(" ").replace(" ,", ",")
+/// A text without paths but the kernel's.
+fn without_files(text: &str) -> String {
+    let is_kernel = |word: &str| ["/proc/", "/sys/"].iter().any(|folder| word.starts_with(folder));
+    let word = |word: &str| if word.contains('/') && !is_kernel(word) { "<file>" } else { word }.to_owned();
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -95,20 +81,16 @@ mod tests {
             copies: vec![copies],
             samples: Some(Samples { inside: vec![inside], ..Samples::default() }),
             unseen: vec![Unseen {
-                what: "process 7 (secret (or so)), statically linked".into(),
-                why: "cannot open /opt/secret/lib.so as /proc/sys/kernel/x says".into(),
-                remedy: None,
-                bytes: None,
-                any: false,
+                what: "calls of process 7".into(),
+                program: Some("secret (or) so".into()),
+                why: "cannot open /processing-secret/lib.so as /proc/sys/kernel/x says".into(),
+                ..Unseen::default()
             }],
             ..Watched::default()
         });
         let text = serde_json::to_string(&watched).unwrap();
         assert!(!text.contains("secret"), "{text}");
-        assert!(
-            text.contains("process 7, statically linked") && text.contains("/proc/sys/kernel/x"),
-            "{text}"
-        );
+        assert!(text.contains("\"program 2\"") && text.contains("/proc/sys/kernel/x"), "{text}");
         assert!(text.contains("program 1") && text.contains("filemap_read"), "{text}");
     }
 }

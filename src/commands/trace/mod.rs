@@ -63,11 +63,11 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
     };
     show(args, &destination, &trace, run, &recorded_at)?;
     Ok(match (trace.answer.state, done.status) {
+        (_, None) if cut_short => Outcome::Interrupted,
         (State::Clean, _) if args.exit_code => Outcome::Done,
         (State::Affected, _) if args.exit_code => Outcome::Affected,
         (State::Inconclusive, _) if args.exit_code => Outcome::Inconclusive,
         (_, Some(status)) => Outcome::of(status),
-        (_, None) if cut_short => Outcome::Interrupted,
         (_, None) => Outcome::Done,
     })
 }
@@ -104,16 +104,20 @@ fn watched(
                     line: printable(&refused.to_string(), 4000),
                 });
             }
-            Err(TraceError::Closed(why)) => closed.push(format!("not by {via}: {}", without_advice(&why))),
+            Err(TraceError::Closed(why)) => closed.push(not_by(via, &why, args.anonymous)),
             Err(broken @ TraceError::Broken { .. }) => return Err(Failure::line(broken)),
         }
     }
     Err(Failure::line(format!("no way of watching is open here: {}", closed.join("; "))))
 }
 
-/// Why a way is closed, without its advice to use another where that is what happens.
-fn without_advice(why: &str) -> &str {
-    why.split(" (use --via").next().unwrap_or(why)
+/// Why a way is closed, without its advice to use another where that is what happens; where nothing is to be
+/// named, that it is.
+fn not_by(via: Via, why: &str, anonymous: bool) -> String {
+    match (anonymous, why.split(" (use --via").next()) {
+        (false, Some(why)) => format!("not by {via}: {why}"),
+        _ => format!("not by {via}"),
+    }
 }
 
 /// What ends the watching of something that runs on by itself.

@@ -193,11 +193,10 @@ fn what_is_unknown_matters_as_far_as_it_could_cost() {
     says(&told(&watched(vec![pipe(100_000), reads(0x008, 1000)]), &zen4()), State::Affected, &["lost"]);
     let nothing = Watched {
         unseen: vec![Unseen {
-            what: "process 8, statically linked".into(),
+            what: "a program that process 8 started".into(),
             why: "no preloaded object reaches it".into(),
             remedy: Some("--via ptrace".into()),
-            bytes: None,
-            any: false,
+            ..Unseen::default()
         }],
         ..watched(vec![])
     };
@@ -217,7 +216,7 @@ fn bytes_that_were_not_seen_count_as_far_as_they_could_cost() {
             why: "by bare system calls".into(),
             remedy: Some("--via ptrace".into()),
             bytes: Some(bytes),
-            any: false,
+            ..Unseen::default()
         }],
         ..watched(vec![reads(0x740, 1000)])
     };

@@ -4,6 +4,7 @@ use super::drawing::{Anchor, Drawing, Ink};
 use super::panel::{self, CLOSE, Panel, WHOLE};
 use super::profile::{Profile, Swept, profiles, swept};
 use super::scale::Window;
+use crate::render::facts::headword;
 use crate::render::number::{bytes, counted};
 use crate::render::terminal::matrix::{is_swept, subject};
 use crate::render::terminal::summary::{deepest, state_of};
@@ -76,7 +77,7 @@ fn title(swept: Option<&Swept>) -> String {
 /// The verdict in a word, and of what.
 fn state(report: &Report) -> String {
     let cpu = &report.host.cpu;
-    let word = report.verdict.state.word().to_uppercase();
+    let word = headword(report);
     let name = cpu.brand.as_deref().or(cpu.microarchitecture.as_deref()).unwrap_or("unknown CPU");
     let name = printable(name, 60);
     match report.host.simulated.model() {

@@ -43,8 +43,7 @@ impl Default for Style {
 /// A sweep's report: the machine, the page-offset throughput matrix of each copy path, the verdict.
 pub fn sweep(report: &Report, style: Style) -> String {
     let style = Style { width: style.width.clamp(NARROWEST, WIDEST), ..style };
-    // without offsets there is nothing to say of bands
-    let colours_alone = report.colours.is_some() && report.cells.is_empty();
+    let colours_alone = report.is_colours_alone();
     let parts = [
         header::header(report, style),
         rejudged(report).map_or(String::new(), |said| paragraph("", &said, style.width)),
@@ -62,8 +61,13 @@ pub fn sweep(report: &Report, style: Style) -> String {
 
 /// The verdict's sentences and what they mean for allocators, for other formats.
 pub(crate) fn told(report: &Report, style: Style) -> String {
-    verdict::verdict(report, style)
-        + &crate::render::colours::colours(report, style.width)
+    let colours = crate::render::colours::colours(report, style.width);
+    if report.is_colours_alone() {
+        return colours;
+    }
+    lengths::lengths(report, style)
+        + &verdict::verdict(report, style)
+        + &colours
         + &allocators::allocators(report, style)
 }
 
@@ -74,6 +78,9 @@ pub(crate) fn noted(report: &Report, style: Style) -> String {
 
 /// The matrices of a sweep, after the summary of many paths, for other formats.
 pub(crate) fn matrices(report: &Report) -> String {
+    if report.is_colours_alone() {
+        return String::new();
+    }
     let style = Style::default();
     let parts = [summary::summary(report, style), matrix::matrices(report, style)];
     parts.into_iter().filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n")

@@ -78,11 +78,16 @@ fn on_many(report: &Report) -> Vec<String> {
 
 /// The state, loud, and after it a sentence of what was found.
 fn headline(report: &Report, style: Style) -> String {
+    headline_of(report, &findings(report), style)
+}
+
+/// The state, the model where there is one, and a sentence.
+pub(crate) fn headline_of(report: &Report, sentence: &str, style: Style) -> String {
     let state = report.verdict.state;
     let word = state.word().to_uppercase();
     let simulated = report.host.simulated.model();
     let simulated = simulated.map(|m| format!(" (simulated: {})", printable(m, 60))).unwrap_or_default();
-    let text = paragraph("", &format!("{word}{simulated}: {}", findings(report)), style.width);
+    let text = paragraph("", &format!("{word}{simulated}: {sentence}"), style.width);
     let colour = match state {
         State::Affected => Paint::Red,
         State::Inconclusive => Paint::Yellow,
@@ -100,7 +105,7 @@ pub fn as_sentence(report: &Report) -> String {
 }
 
 /// With a capital letter, unless a path's name comes first.
-fn capitalised(text: String) -> String {
+pub(crate) fn capitalised(text: String) -> String {
     let first = text.split([' ', ',']).next().unwrap_or_default();
     if first.parse::<PathName>().is_ok() { text } else { sentence(&text) }
 }

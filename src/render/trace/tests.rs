@@ -68,10 +68,11 @@ fn counted() -> Trace {
             wall_ns: 9_400_000_000,
             cpu_ns: Some(9_100_000_000),
             unseen: vec![Unseen {
-                what: "process 123 (busybox), statically linked".into(),
+                what: "a program that process 123 started".into(),
+                program: Some("busybox".into()),
                 why: "no preloaded object reaches it".into(),
                 remedy: Some("--via ptrace".into()),
-                bytes: None, any: false,
+                ..Unseen::default()
             }],
             ..Watched::default()
         },

@@ -80,7 +80,7 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
 }
 
 fn unseen(what: String, why: &str, remedy: Option<&str>) -> Unseen {
-    Unseen { what, why: why.into(), remedy: remedy.map(Into::into), bytes: None, any: false }
+    Unseen { what, why: why.into(), remedy: remedy.map(Into::into), ..Unseen::default() }
 }
 
 /// Programs without the object, those of one name together.
@@ -92,9 +92,9 @@ fn strangers(told: &[Stranger], started: u64) -> Vec<Unseen> {
     let mut all: Vec<Unseen> = by_name
         .into_iter()
         .map(|((name, why), by)| {
-            let name = printable(name, 300);
             let times = if by.len() > 1 { format!(", {} times", by.len()) } else { String::new() };
-            unseen(format!("{name}, started by process {}{times}", by[0]), because(why), Some(REMEDY))
+            let what = format!("a program that process {} started{times}", by[0]);
+            Unseen { program: Some(printable(name, 300)), ..unseen(what, because(why), Some(REMEDY)) }
         })
         .collect();
     let untold = started.saturating_sub(told.len() as u64);
@@ -126,11 +126,9 @@ fn filtered(processes: &[Process]) -> Vec<Unseen> {
     let behind = processes.iter().filter(|process| process.filtered);
     behind
         .map(|process| {
-            unseen(
-                format!("files and distances of process {} ({}), in part", process.pid, printable(&process.name, 20)),
-                "it put a filter before its system calls, which any call of the object's own might have offended",
-                Some(REMEDY),
-            )
+            let what = format!("files and distances, in part, of process {}", process.pid);
+            let why = "it put a filter before its system calls, which any call of the object's own might have offended";
+            Unseen { program: Some(printable(&process.name, 20)), ..unseen(what, why, Some(REMEDY)) }
         })
         .collect()
 }
@@ -230,14 +228,17 @@ mod tests {
         let stranger = |by, name: &str| Stranger { by, why: 1, name: name.into() };
         let told = strangers(&[stranger(1, "/bin/a"), stranger(2, "/bin/b"), stranger(3, "/bin/a")], 5);
         assert_eq!(told.len(), 3);
-        assert!(told[0].what == "/bin/a, started by process 1, 2 times" && told[0].why.contains("static"));
+        assert!(
+            told[0].whose() == "a program that process 1 started, 2 times (/bin/a)"
+                && told[0].why.contains("static")
+        );
         assert!(told[2].what.starts_with("2 further"));
         let left: Vec<Process> =
             (1..9).map(|pid| Process { pid, name: "x".into(), filtered: pid == 3 }).collect();
         let told = running(&left, &|pid| pid != 4).unwrap();
         assert!(told.what.ends_with("1, 2, 3, 5, 6, …"), "{}", told.what);
         assert_eq!(running(&left, &|_| false), None);
-        assert!(filtered(&left)[0].what.contains("process 3 (x)"));
+        assert!(filtered(&left)[0].whose().ends_with("process 3 (x)"));
         assert!(is_running(std::process::id()) && !is_running(u32::MAX));
     }
 }

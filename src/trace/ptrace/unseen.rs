@@ -14,14 +14,11 @@ const MUCH_NS: u64 = 20_000_000;
 pub struct Notes(BTreeSet<Unseen>);
 
 impl Notes {
-    fn note(&mut self, what: String, why: &str, remedy: Option<&str>) {
-        self.add(what, why, remedy, false);
-    }
-
-    fn add(&mut self, what: String, why: &str, remedy: Option<&str>, any: bool) {
+    fn add(&mut self, what: &str, program: Option<&str>, why: &str, remedy: Option<&str>, any: bool) {
         if self.0.len() < MOST {
             self.0.insert(Unseen {
-                what,
+                what: what.to_owned(),
+                program: program.map(str::to_owned),
                 why: why.to_owned(),
                 remedy: remedy.map(str::to_owned),
                 bytes: None,
@@ -32,44 +29,31 @@ impl Notes {
 
     /// A program made a call that is not counted.
     pub fn beyond(&mut self, call: &str, program: &str, why: &str) {
-        self.add(format!("{call} in {program}"), why, Some("--via sample"), true);
+        self.add(call, Some(program), why, Some("--via sample"), true);
     }
 
     /// A 32-bit program began.
     pub fn is_32_bit(&mut self, program: &str) {
-        self.add(
-            format!("the calls of {program}"),
-            "it is a 32-bit program, whose calls are passed through",
-            Some("--via sample"),
-            true,
-        );
+        let why = "it is a 32-bit program, whose calls are passed through";
+        self.add("a program's calls", Some(program), why, Some("--via sample"), true);
     }
 
     /// A program's descriptors could not be looked up.
     pub fn not_looked_into(&mut self, program: &str) {
-        self.note(
-            format!("the files of {program}"),
-            "the kernel does not let its descriptors be looked up",
-            Some("run fsprobe as root"),
-        );
+        let why = "the kernel does not let its descriptors be looked up";
+        self.add("a program's files", Some(program), why, Some("run fsprobe as root"), false);
     }
 
     /// The filter made it necessary.
     pub fn no_new_privileges(&mut self) {
-        self.note(
-            "setuid programs with their own rights".into(),
-            "without root a seccomp filter needs no_new_privs, under which they run with the caller's",
-            Some("run fsprobe as root"),
-        );
+        let why = "without root a seccomp filter needs no_new_privs, under which they run with the caller's";
+        self.add("setuid programs with their own rights", None, why, Some("run fsprobe as root"), false);
     }
 
     /// The table of rows is full.
     pub fn merged(&mut self) {
-        self.note(
-            "the names of further processes and files".into(),
-            "they are counted together, so that memory stays bounded",
-            None,
-        );
+        let why = "they are counted together, so that memory stays bounded";
+        self.add("the names of further processes and files", None, why, None, false);
     }
 
     /// What was noted, sorted.
@@ -84,8 +68,8 @@ pub fn inside(user_ns: u64, cpu_ns: u64) -> Unseen {
         what: "copies inside the program (memcpy and the like)".into(),
         why: "ptrace sees system calls alone".into(),
         remedy: Some("--via sample".into()),
-        bytes: None,
         any: user_ns >= MUCH_NS && user_ns >= cpu_ns / 5,
+        ..Unseen::default()
     }
 }
 

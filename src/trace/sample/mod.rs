@@ -221,8 +221,7 @@ fn kernel_unseen(error: &PerfError) -> Unseen {
         what: "copies inside the kernel (read, write and their like)".into(),
         why: error.to_string(),
         remedy: error.remedy(),
-        bytes: None,
-        any: false,
+        ..Unseen::default()
     }
 }
 

@@ -168,30 +168,27 @@ impl Tally {
                 what: "names of the kernel's functions".into(),
                 why: "/proc/kallsyms hides them from this user (kptr_restrict)".into(),
                 remedy: Some("sudo sysctl kernel.kptr_restrict=0".into()),
-                bytes: None,
-                any: false,
+                ..Unseen::default()
             });
         }
         if self.copying.unread > 0 {
             unseen.push(Unseen {
                 what: format!("what {} of {} samples interrupted", self.copying.unread, self.taken),
                 why: "neither the process's memory nor its file could be read".into(),
-                remedy: None,
-                bytes: None,
-                any: false,
+                ..Unseen::default()
             });
         }
         let mut hidden: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         self.world.hidden.iter().for_each(|(pid, name)| hidden.entry(name).or_default().push(*pid));
         unseen.extend(hidden.into_iter().map(|(name, pids)| Unseen {
             what: match pids[..] {
-                [pid] => format!("process {pid} ({name})"),
-                _ => format!("{} processes ({name})", pids.len()),
+                [pid] => format!("process {pid}"),
+                _ => format!("{} processes", pids.len()),
             },
+            program: Some(name.to_owned()),
             why: "it took other privileges (a setuid program), so the kernel stopped the watching".into(),
             remedy: Some("sudo fsprobe trace".into()),
-            bytes: None,
-            any: false,
+            ..Unseen::default()
         }));
         unseen
     }

@@ -1,4 +1,4 @@
-//! Every verb and flag, declared once: parsing, help, man page and completions come from here.
+//! Every verb and flag, declared once: parsing and help come from here.
 
 mod cat;
 mod exposure;

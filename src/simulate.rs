@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    /// Page offsets that the allocator returns on its own (FACTS as known of the real ones).
+    /// Page offsets that the allocator returns on its own (docs/exposure.md: as known of the real ones).
     pub fn natural(allocator: Allocator, count: usize, seed: u64) -> Vec<u16> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let offset = |_| match allocator {

@@ -16,7 +16,7 @@ Ways of watching; the best that is open here is chosen, and the output says why:
            the kernel's copies: perf_event_paranoid 1 or CAP_PERFMON
   preload  A shared object between the program and its C library counts every
            call. No privilege, next to no cost; not for static, setuid programs
-  ptrace   Counts every system call, of static programs too. Some 50 µs a call
+  ptrace   Counts every system call, of static programs too. 5 to 50 µs a call
 
 The command behaves as without fsprobe; its streams are its own. What fsprobe
 says goes to stderr after it has ended, or to --output FILE; without a command

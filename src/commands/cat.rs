@@ -7,9 +7,9 @@ use crate::cat::bench::{self, Bench};
 use crate::cat::{self, Buffer, Trouble};
 use crate::cli::CatArgs;
 use crate::host;
-use crate::judge::stats;
+use crate::judge;
 use crate::render;
-use crate::report::{CatBench, CatRow};
+use crate::report::CatBench;
 use crate::sweep::SHUFFLE;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -138,19 +138,8 @@ fn samples(bench: &mut Bench, rounds: u32, seed: u64) -> Result<Vec<Vec<u64>>, b
 fn summary(bench: &Bench, rounds: u32, ns: Vec<Vec<u64>>) -> CatBench {
     let bytes = bench.bytes();
     let plain = ns[0].clone();
-    let rows = bench.runners.iter().zip(ns).map(|(runner, ns)| {
-        let speeds: Vec<f64> = ns.iter().map(|&ns| bytes as f64 * 1e9 / ns.max(1) as f64).collect();
-        let factors: Vec<f64> = plain.iter().zip(&ns).map(|(&a, &b)| a as f64 / b.max(1) as f64).collect();
-        CatRow {
-            name: runner.name.into(),
-            what: runner.what.clone(),
-            bytes_per_s: stats::median_of(speeds.iter().copied()).unwrap_or(0.0),
-            bytes_per_s_ci95: stats::median_interval(&speeds),
-            factor: stats::median_of(factors.iter().copied()).unwrap_or(0.0),
-            factor_ci95: stats::median_interval(&factors),
-            ns,
-        }
-    });
+    let rows = bench.runners.iter().zip(ns);
+    let rows = rows.map(|(runner, ns)| judge::cat::row(runner.name, runner.what.clone(), bytes, &plain, ns));
     CatBench {
         size: bench.size,
         bytes,

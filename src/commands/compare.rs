@@ -5,7 +5,7 @@ use super::{Failure, Outcome, print, style};
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::judge::compare::{compare, trend};
 use crate::render::compare as render;
-use crate::report::{Change, Comparison, Host, Report, State, Trend, load};
+use crate::report::{Change, Comparison, Host, Report, Trend, load};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -59,11 +59,9 @@ fn loaded(files: &[PathBuf]) -> Result<Vec<Report>, Failure> {
 
 /// The exit code: that it cannot be told wins over the later side's state.
 fn outcome(comparison: &Comparison) -> Outcome {
-    match comparison.after.state {
-        _ if comparison.change == Change::CannotTell => Outcome::Inconclusive,
-        State::Clean => Outcome::Done,
-        State::Affected => Outcome::Affected,
-        State::Inconclusive => Outcome::Inconclusive,
+    match comparison.change {
+        Change::CannotTell => Outcome::Inconclusive,
+        _ => Outcome::of_state(comparison.after.state),
     }
 }
 

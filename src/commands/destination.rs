@@ -90,6 +90,16 @@ impl Destination {
     }
 }
 
+/// A file that could not be written, with the way out.
+pub fn unwritten(error: SaveError) -> Failure {
+    match error {
+        SaveError::Refused { name, reason } => {
+            Failure::line(format!("cannot write to {name}: {reason} (name another place with --output)"))
+        }
+        exists => Failure::line(exists),
+    }
+}
+
 /// That an output is none of the inputs, by whatever name or link.
 ///
 /// # Errors
@@ -97,7 +107,9 @@ impl Destination {
 pub fn spare(output: &Path, inputs: &[&Path]) -> Result<(), Failure> {
     let identity = |path: &Path| path.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
     let own = identity(output);
-    match inputs.iter().any(|input| own.is_some() && identity(input) == own) {
+    let file = |input: &'static str| Path::new(input);
+    let read = inputs.iter().map(|input| if *input == file("-") { file("/dev/stdin") } else { input });
+    match read.into_iter().any(|input| own.is_some() && identity(input) == own) {
         true => Err(Failure::line(format!(
             "{} is what is read: writing to it would destroy it (name another file with --output)",
             output.display()

@@ -19,7 +19,7 @@ pub mod trace;
 
 use crate::cli::Verb;
 use crate::render::terminal::Style;
-use crate::report::printable;
+use crate::report::{State, printable};
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -42,6 +42,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// A state, where the verb's exit codes tell it.
+    pub fn of_state(state: State) -> Outcome {
+        match state {
+            State::Clean => Outcome::Done,
+            State::Affected => Outcome::Affected,
+            State::Inconclusive => Outcome::Inconclusive,
+        }
+    }
+
     /// As a command ended, as shells tell it: its exit code, or 128 and its signal's number.
     pub fn of(status: ExitStatus) -> Outcome {
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));

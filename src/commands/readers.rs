@@ -56,7 +56,7 @@ fn measured(args: &ReadersArgs) -> Result<Outcome, Failure> {
     }
     .map_err(Failure::line)?;
     has_room(source.size())?;
-    source.fault_in(source.size()).map_err(Failure::line)?;
+    source.fault_in(source.size(), &mut || caught.signal().is_some()).map_err(Failure::line)?;
     let mut host = host::gather(args.json);
     let cpu = pin(args.cpu)?;
     host::pin(&mut host, cpu);

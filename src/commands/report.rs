@@ -36,7 +36,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
     if let Some((picture, path)) = picture.zip(output) {
         tell(rejudged(&report));
         let drawn = picture.drawn(&report)?;
-        write_whole(&drawn, path, args.force).map_err(refused)?;
+        write_whole(&drawn, path, args.force).map_err(destination::unwritten)?;
         return Ok(Outcome::Done);
     }
     let style = super::style(output.is_none() && std::io::stdout().is_terminal());
@@ -45,7 +45,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
         tell(rejudged(&report));
     }
     match output {
-        Some(path) => write_whole(text.as_bytes(), path, args.force).map_err(refused)?,
+        Some(path) => write_whole(text.as_bytes(), path, args.force).map_err(destination::unwritten)?,
         None => super::print(&text)?,
     }
     Ok(Outcome::Done)
@@ -110,15 +110,6 @@ fn chosen(args: &ReportArgs) -> Result<PathBuf, Failure> {
 fn tell(line: Option<String>) {
     if let Some(line) = line {
         let _ = writeln!(std::io::stderr(), "fsprobe: {line}");
-    }
-}
-
-fn refused(error: SaveError) -> Failure {
-    match error {
-        SaveError::Refused { name, reason } => {
-            Failure::line(format!("cannot write to {name}: {reason} (name another place with --output)"))
-        }
-        exists => Failure::line(exists),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::sys::machine;
 
 /// The facts; caches that /sys does not tell are taken from CPUID.
 pub fn facts(system: &System, cpuid: Caches, unknown: &mut Unknowns) -> Memory {
-    let from_sysfs = caches(system);
+    let from_sysfs = caches(system, 0);
     let mut cache = |field: &str, seen: Option<u64>, decoded: Option<u64>| {
         let fact =
             seen.or(decoded).map_or_else(|| Fact::because("neither /sys nor CPUID tells it"), Fact::Known);
@@ -60,12 +60,13 @@ fn thp(system: &System) -> Fact<String> {
     }
 }
 
-fn caches(system: &System) -> Caches {
-    const FOLDER: &str = "/sys/devices/system/cpu/cpu0/cache";
+/// As /sys tells them of a CPU; those of hybrid CPUs differ.
+pub fn caches(system: &System, cpu: u32) -> Caches {
+    let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
     let mut caches = Caches::default();
-    let Fact::Known(names) = system.names(FOLDER) else { return caches };
+    let Fact::Known(names) = system.names(&folder) else { return caches };
     for index in names.iter().filter(|name| name.starts_with("index")) {
-        let read = |file: &str| system.text_if_any(&format!("{FOLDER}/{index}/{file}"));
+        let read = |file: &str| system.text_if_any(&format!("{folder}/{index}/{file}"));
         let (Some(level), Some(kind), Some(size)) = (read("level"), read("type"), read("size")) else {
             continue;
         };

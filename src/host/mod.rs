@@ -61,9 +61,20 @@ pub fn gather_from(system: &System, cpuid: impl CpuIdReader, with_package: bool)
     }
 }
 
-/// Notes the CPU that sampling was pinned to, and its NUMA node.
+/// Notes the CPU that sampling was pinned to, its NUMA node and its caches.
 pub fn pin(host: &mut Host, cpu: u32) {
     host.cpu_pinned = Some(cpu);
+    let caches = memory::caches(&System::here(), cpu);
+    for (field, seen, known) in [
+        ("memory.l1d", caches.l1d, &mut host.memory.l1d),
+        ("memory.l2", caches.l2, &mut host.memory.l2),
+        ("memory.l3", caches.l3, &mut host.memory.l3),
+    ] {
+        if seen.is_some() {
+            host.unknown.remove(field);
+            *known = seen;
+        }
+    }
     host.unknown.remove("memory.numa_node");
     let node = memory::node_of(&System::here(), cpu);
     host.memory.numa_node = Host::take(&mut host.unknown, "memory.numa_node", node);

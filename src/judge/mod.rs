@@ -5,6 +5,7 @@
 
 mod again;
 mod axis;
+pub mod cat;
 mod causes;
 pub mod colours;
 pub mod compare;

@@ -1,6 +1,6 @@
 //! What a path's times over distance look like, and which copy routine that is.
 //!
-//! Each routine has a profile of its own (FACTS: measured on Zen 4): `rep movsb` is deep at distance
+//! Each routine has a profile of its own (docs/signatures.md: measured on Zen 4): `rep movsb` is deep at distance
 //! 0x001..0x00f alone, `rep movsq` mild and level over 0x001..0x01f, an unrolled loop and vectors are
 //! flat. They can be told apart only where `rep movsb` itself is slow, which the same run has measured.
 

@@ -22,7 +22,7 @@ mod zero;
 
 pub use batch::{Batch, Job, Kind, Pages};
 pub use open::Opener;
-pub use source::{Source, SourceError};
+pub use source::{Source, SourceError, open_at_once};
 
 use crate::report::{CellSpec, PAGE, PathName};
 use std::io;

@@ -35,14 +35,6 @@ impl<'a> Opener<'a> {
     /// # Errors
     /// The reason, for people, where this machine, its kernel or a sandbox does not have the path.
     pub fn open(&self, name: PathName) -> Result<Box<dyn CopyPath>, String> {
-        self.path(name).map_err(|reason| match reason.strip_prefix(name.word()) {
-            // whoever shows it names the path
-            Some(rest) => rest.trim_start_matches([':', ' ']).to_owned(),
-            None => reason,
-        })
-    }
-
-    fn path(&self, name: PathName) -> Result<Box<dyn CopyPath>, String> {
         let file = || self.source.file();
         Ok(match name {
             PathName::Read => Box::new(read::read(file())),

@@ -2,13 +2,13 @@
 
 use crate::report::{Fact, PAGE};
 use crate::sys::file_system::{self, Keeps};
-use crate::sys::{file, limits, reason};
+use crate::sys::{file, limits, memory, reason};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ impl Source {
         // Looked at before opening too: opening a device can have effects of its own.
         fit(&std::fs::metadata(path).map_err(failed)?).map_err(unfit)?;
         // It may have become a FIFO meanwhile.
-        let file = file::open_at_once(path).map_err(failed)?;
+        let file = open_at_once(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         fit(&meta).map_err(unfit)?;
         if is_made_up(&file) {
@@ -137,7 +137,12 @@ impl Source {
         if limits::soft(Path::new("/"), limits::FILE_SIZE).is_some_and(|most| most < size) {
             return Err(failed("larger than this process may write (ulimit -f)".into()));
         }
-        let made = tempfile::tempfile_in(&folder).and_then(|file| fill(&file, size).map(|()| file));
+        let made = tempfile::tempfile_in(&folder).and_then(|file| {
+            if is_memory(&file) {
+                room_for(size)?;
+            }
+            fill(&file, size).map(|()| file)
+        });
         // memory is a page cache too
         let made = made.or_else(|error| in_memory(size).map_err(|_| error));
         let file = made.map_err(|error| failed(reason(&error)))?;
@@ -172,14 +177,14 @@ impl Source {
         file::fs_magic(self.file.as_fd()).is_ok_and(|magic| magic == libc::HUGETLBFS_MAGIC as u64)
     }
 
-    /// Reads the first `len` bytes once, so that they are in the page cache.
+    /// Reads the first `len` bytes once, so that they are in the page cache; less where `stop` asks for an end.
     ///
     /// # Errors
     /// `Short` where the file ends before `len`.
-    pub fn fault_in(&self, len: u64) -> Result<(), SourceError> {
+    pub fn fault_in(&self, len: u64, stop: &mut dyn FnMut() -> bool) -> Result<(), SourceError> {
         let mut chunk = vec![0; CHUNK];
         let mut read = 0;
-        while read < len {
+        while read < len && !stop() {
             let part = usize::try_from(len - read).map_or(CHUNK, |rest| rest.min(CHUNK));
             match self.file.read_at(&mut chunk[..part], read) {
                 Ok(0) => return Err(SourceError::Short { name: self.name.clone(), read, wanted: len }),
@@ -228,6 +233,15 @@ impl Source {
     }
 }
 
+/// Opens a file to read without waiting for anybody, as opening a FIFO waits for its writer; what is read from it
+/// is waited for.
+pub fn open_at_once(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    // where it stays set, some kernels fail reads by io_uring that would have to wait
+    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
+    Ok(file)
+}
+
 /// Whether the kernel makes the file up as it is read, so that it has no pages to copy from.
 fn is_made_up(file: &File) -> bool {
     let magic = file::fs_magic(file.as_fd()).ok();
@@ -252,8 +266,27 @@ fn fit(meta: &Metadata) -> Result<(), &'static str> {
     }
 }
 
+/// Whether the file takes memory that is not given back before it is gone.
+fn is_memory(file: &File) -> bool {
+    let magic = file::fs_magic(file.as_fd()).ok();
+    magic.and_then(file_system::by_magic).is_some_and(|known| known.keeps == Keeps::AlwaysCached)
+}
+
+/// Refuses what memory cannot hold: writing it would end the process.
+fn room_for(size: u64) -> io::Result<()> {
+    match memory::available(Path::new("/")) {
+        Fact::Known(left) if left.bytes < size.saturating_mul(2) => Err(io::Error::other(format!(
+            "it would take memory, of which {} MiB are left by {}",
+            left.bytes >> 20,
+            left.bound
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// A file of the kernel's own in memory.
 fn in_memory(size: u64) -> io::Result<File> {
+    room_for(size)?;
     let file = File::from(rustix::fs::memfd_create("fsprobe", rustix::fs::MemfdFlags::CLOEXEC)?);
     fill(&file, size).map(|()| file)
 }
@@ -360,7 +393,7 @@ mod tests {
         let size = CHUNK as u64 + 4097;
         let source = Source::own(size).unwrap();
         assert_eq!((source.kind(), source.size()), ("own", size));
-        source.fault_in(size).unwrap();
+        source.fault_in(size, &mut || false).unwrap();
         assert!(!source.changed());
         assert!(source.fs_type().is_some_and(|name| !name.is_empty()));
         let mut page = [0; 4096];
@@ -372,7 +405,7 @@ mod tests {
     #[test]
     fn a_file_just_read_is_resident_unless_the_kernel_does_not_say() {
         let source = Source::own(CHUNK as u64).unwrap();
-        source.fault_in(CHUNK as u64).unwrap();
+        source.fault_in(CHUNK as u64, &mut || false).unwrap();
         assert_ne!(source.resident(CHUNK as u64), Fact::Known(false));
         assert!(!matches!(source.resident(2 * CHUNK as u64), Fact::Known(true)), "there is no second half");
     }
@@ -386,11 +419,11 @@ mod tests {
         let writer = File::options().write(true).open(&path).unwrap();
         writer.set_len(4096).unwrap();
         assert!(source.changed());
-        let error = source.fault_in(source.size()).unwrap_err();
+        let error = source.fault_in(source.size(), &mut || false).unwrap_err();
         assert!(matches!(error, SourceError::Short { read: 4096, wanted: 10_000, .. }), "{error}");
         writer.set_len(20_000).unwrap();
         assert!(source.changed());
-        source.fault_in(source.size()).unwrap();
+        source.fault_in(source.size(), &mut || false).unwrap();
     }
 
     #[test]

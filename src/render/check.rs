@@ -331,6 +331,6 @@ fn placements(report: &Report, style: Style) -> String {
 
 fn skipped(report: &Report, style: Style) -> String {
     let line =
-        |s: &crate::report::Skipped| paragraph("not measured: ", &printable(&s.reason, LONGEST), style.width);
+        |s: &crate::report::Skipped| paragraph("not measured: ", &printable(&s.told(), LONGEST), style.width);
     report.skipped.iter().map(line).collect()
 }

@@ -6,13 +6,17 @@ mod published;
 pub use conclude::{Conclusions, Lengths, Subject, conclude};
 pub use published::{Basis, Published};
 
-use crate::report::{Feature, Host, Kernel, Libc, Memory};
+use super::number::bytes;
+use crate::report::{Feature, Host, Kernel, Libc, Memory, printable};
 use std::collections::BTreeMap;
 
 /// Columns of the text.
 const WIDTH: usize = 80;
 /// Columns of a fact's label with its indent.
 const LABEL: usize = 22;
+
+/// Characters of a line of facts.
+const LONGEST: usize = 16 << 10;
 
 /// The text about a host.
 pub fn text(host: &Host, subject: Subject) -> String {
@@ -96,7 +100,7 @@ fn machine(page: &mut Page, host: &Host) {
         "pages",
         &format!(
             "{}, transparent huge pages: {}",
-            size(host.memory.page_size),
+            bytes(host.memory.page_size),
             known(host.memory.thp.as_deref())
         ),
     );
@@ -154,7 +158,7 @@ fn libc(page: &mut Page, libc: &Libc) {
 }
 
 fn caches(memory: &Memory) -> String {
-    let each = |name: &str, bytes: Option<u64>| format!("{name} {}", bytes.map_or("unknown".into(), size));
+    let each = |name: &str, size: Option<u64>| format!("{name} {}", size.map_or("unknown".into(), bytes));
     [each("L1d", memory.l1d), each("L2", memory.l2), each("L3", memory.l3)].join(", ")
 }
 
@@ -206,14 +210,6 @@ fn yes(fact: Option<bool>) -> &'static str {
 }
 
 /// Bytes in the largest binary unit that divides them.
-fn size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    UNITS
-        .iter()
-        .find(|(unit, _)| bytes != 0 && bytes.is_multiple_of(*unit))
-        .map_or(format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
-}
-
 /// Text that grows by lines of at most [`WIDTH`] columns, all of it safe to print.
 #[derive(Default)]
 struct Page {
@@ -244,22 +240,9 @@ impl Page {
 
     fn fill(&mut self, first: &str, rest: &str, text: &str) {
         let options = textwrap::Options::new(WIDTH).initial_indent(first).subsequent_indent(rest);
-        self.text.push_str(&textwrap::fill(&printable(text), options));
+        self.text.push_str(&textwrap::fill(&printable(text, LONGEST), options));
         self.text.push('\n');
     }
-}
-
-/// Text from outside with whatever could steer a terminal, or hide, written as an escape.
-fn printable(text: &str) -> String {
-    let hides = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    text.chars().fold(String::new(), |mut shown, c| {
-        if c.is_control() || hides(c) {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-        shown
-    })
 }
 
 #[cfg(test)]

@@ -80,8 +80,8 @@ fn fenced(language: &str, body: &str) -> String {
     format!("```{language}\n{}\n```\n", body.trim_end().replace('`', "'"))
 }
 
-/// Text from a report as text: no markup, no entity, no link, no mention of people or issues.
-fn escaped(text: &str) -> String {
+/// Text from a report as text, without blanks around it: no markup, no entity, no link, no mention of people or issues.
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut before = ' ';
     let mut chars = text.trim().chars().peekable();
@@ -100,6 +100,7 @@ fn escaped(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
+            '-' if out.to_ascii_uppercase().ends_with("GH") => out.push_str("<!-- -->-"),
             // a list, a rule, a heading or a block of its own begins with these
             '-' | '+' | '=' if out.is_empty() => {
                 out.push('\\');

@@ -91,6 +91,14 @@ pub struct Skipped {
     pub reason: String,
 }
 
+impl Skipped {
+    /// In words: what, and why.
+    pub fn told(&self) -> String {
+        let owner = self.allocator.map(|allocator| format!(" with {allocator}")).unwrap_or_default();
+        format!("{}{owner}: {}", self.path, self.reason)
+    }
+}
+
 /// Page offsets that an allocator returned on its own ("natural" offsets).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {

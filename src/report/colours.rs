@@ -53,7 +53,9 @@ impl Colours {
 
     /// Whether so few pages contradict the classes that they are believed.
     pub fn holds(&self) -> bool {
-        let few = |wrong: usize, of: usize| wrong * 100 <= of * Self::MOST_CONTRADICTING;
+        let few = |wrong: usize, of: usize| {
+            wrong.saturating_mul(100) <= of.saturating_mul(Self::MOST_CONTRADICTING)
+        };
         few(self.contradicting, self.pool) && few(self.proof.shared, self.proof.with_all)
     }
 }

@@ -66,6 +66,20 @@ impl PathName {
         )
     }
 
+    /// Whether it copies from the source file; others bring a source of their own.
+    pub const fn reads_source(self) -> bool {
+        matches!(
+            self,
+            PathName::Read
+                | PathName::Readv
+                | PathName::Pread
+                | PathName::Preadv
+                | PathName::IoUringRead
+                | PathName::Mmap
+                | PathName::Splice
+        )
+    }
+
     /// Whether the destination is out of the caches afterwards. Beside such a path in one round, others
     /// would find their pages cold after it, and it would find its own warm after them: times in two modes.
     pub const fn leaves_uncached(self) -> bool {

@@ -26,9 +26,16 @@ pub fn host_of(model: &str) -> Host {
     let thresholds = thresholds(base);
     let known = id.vendor != "unknown";
     let is_told = |field: &&str| thresholds.is_none() || !TOLD.contains(field);
+    let copy_routine = match id.has_fsrm {
+        true if kernel_sees => Some("rep movsb".into()),
+        true => Some("rep_movs_alternative: rep movsq".into()),
+        false => None,
+    };
+    let unmodelled = copy_routine.is_none().then_some("kernel.copy_routine");
     let unknown: Unknowns = unknown_fields(known)
         .into_iter()
         .filter(is_told)
+        .chain(unmodelled)
         .map(|field| (field.into(), "not modelled".into()))
         .collect();
     let (family, number) = Cpu::family_and_model(id.signature);
@@ -50,11 +57,7 @@ pub fn host_of(model: &str) -> Host {
         firmware: None,
         kernel: Kernel {
             release: "simulated".into(),
-            copy_routine: match id.has_fsrm {
-                true if kernel_sees => Some("rep movsb".into()),
-                true => Some("rep_movs_alternative: rep movsq".into()),
-                false => None,
-            },
+            copy_routine,
             cmdline: None,
             tainted: None,
             vulnerabilities: BTreeMap::new(),
@@ -141,8 +144,7 @@ fn unknown_fields(cpu_known: bool) -> Vec<&'static str> {
         "governor",
         "boost",
     ];
-    let of_cpu =
-        ["cpu.brand", "cpu.microarchitecture", "kernel.copy_routine", "memory.l1d", "memory.l2", "memory.l3"];
+    let of_cpu = ["cpu.brand", "cpu.microarchitecture", "memory.l1d", "memory.l2", "memory.l3"];
     always.into_iter().chain(of_cpu.into_iter().filter(|_| !cpu_known)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Recorded samples (`FILE.csv`) as a report's cells: columns dst, src, len, then one a round.
 
+use crate::path::open_at_once;
 use crate::report::{Cell, PAGE, PathName, Phase, Run};
-use crate::sys::file;
 use std::io::Read;
 use std::path::Path;
 
@@ -42,7 +42,7 @@ pub enum ReplayError {
 pub fn replay(file: &Path) -> Result<(Run, Vec<Cell>), ReplayError> {
     let name = file.display().to_string();
     let unreadable = |reason: String| ReplayError::Unreadable { name: name.clone(), reason };
-    let opened = file::open_at_once(file).map_err(|e| unreadable(e.to_string()))?;
+    let opened = open_at_once(file).map_err(|e| unreadable(e.to_string()))?;
     let mut whole = Vec::new();
     opened.take(LARGEST + 1).read_to_end(&mut whole).map_err(|e| unreadable(e.to_string()))?;
     if whole.len() as u64 > LARGEST {

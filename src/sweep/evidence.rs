@@ -52,11 +52,9 @@ fn counted(cpu: &Cpu, paths: &mut [Box<dyn CopyPath>]) -> Result<Pmu, String> {
 
 /// Why the store-to-load conflicts cannot be counted on this CPU; none where they can.
 fn without_conflicts(cpu: &Cpu) -> Option<String> {
-    // the event's number means something else on other CPUs; Zen and Zen+ are models below 0x30 of family 0x17
-    let has_event = match cpu.family {
-        0x17 => cpu.model >= 0x30,
-        family => [0x19, 0x1a].contains(&family),
-    };
+    // the event's number means something else on other CPUs
+    let name = cpu.microarchitecture.as_deref().unwrap_or_default();
+    let has_event = ["Zen 2", "Zen 3", "Zen 3+", "Zen 4", "Zen 5"].contains(&name);
     match cpu.vendor == "AuthenticAMD" && has_event {
         true => Counter::open(PmuEvent::StoreConflicts, Scope::User).err().map(|error| error.to_string()),
         false => Some(format!("{} is an event of AMD's Zen 2 to Zen 5", PmuEvent::StoreConflicts.word())),

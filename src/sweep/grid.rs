@@ -225,7 +225,7 @@ fn other_side_sweep(asked: &Asked) -> Plan {
         references(FINE_REFERENCES).into_iter().for_each(|offset| cells.add(spec(offset, true)));
     }
     Plan {
-        label: format!("{} at every src", size(FINE)),
+        label: format!("{} at every offset of the other side", size(FINE)),
         phase: Phase::Screen,
         rounds: asked.rounds(),
         cells: cells.into(),

@@ -12,7 +12,7 @@ use std::time::Instant;
 /// The shuffle's name in reports.
 pub const SHUFFLE: &str = "Fisher-Yates (rand 0.10) on xoshiro256++, a fresh order each block";
 
-/// From this length on a cell is long: fewer warm-up copies, and no repeats.
+/// From this length on a cell is long: fewer warm-up copies and trials.
 pub const LONG: u64 = 1 << 20;
 
 /// What one run samples.

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// A sample lasts at least this many times the clock's precision.
 const PRECISIONS: u64 = 50;
 
+/// References by which the copies of a sample are chosen.
+const TRIED: usize = 3;
+
 /// Copies in one sample at most.
 const MOST_REPEATS: u32 = 100_000;
 
@@ -167,16 +170,22 @@ impl Loop {
         let least = machine.clock.precision_ns() * PRECISIONS;
         let pages = Pages { pools: vec![[0, 0]; machine.pools.len()], own: 0 };
         for kind in 0..self.kinds.len() {
+            // several, since the slow one among them alone would leave the others too short
             let of_kind = |job: &&Job| usize::from(job.kind) == kind;
-            let job = self.warm.iter().find(of_kind).or(self.jobs.iter().find(of_kind)).copied();
-            let Some(job) = job else { continue };
-            let mut expected = self.tried(machine, &job, &pages)?;
-            // a single short copy is mostly the clock's own cost, so a first guess falls short
-            while expected < least && self.kinds[kind].repeat < MOST_REPEATS {
-                let more = u64::from(self.kinds[kind].repeat) * (least + least / 8) / expected;
-                let more = u32::try_from(more).unwrap_or(MOST_REPEATS);
-                self.kinds[kind].repeat = more.clamp(self.kinds[kind].repeat + 1, MOST_REPEATS);
-                expected = self.tried(machine, &job, &pages)?;
+            let jobs: Vec<Job> = match self.warm.iter().filter(of_kind).count() {
+                0 => self.jobs.iter().filter(of_kind).take(1).copied().collect(),
+                count => self.warm.iter().filter(of_kind).step_by(count.div_ceil(TRIED)).copied().collect(),
+            };
+            let mut expected = 1;
+            for job in &jobs {
+                expected = self.tried(machine, job, &pages)?;
+                // a single short copy is mostly the clock's own cost, so a first guess falls short
+                while expected < least && self.kinds[kind].repeat < MOST_REPEATS {
+                    let more = u64::from(self.kinds[kind].repeat) * (least + least / 8) / expected;
+                    let more = u32::try_from(more).unwrap_or(MOST_REPEATS);
+                    self.kinds[kind].repeat = more.clamp(self.kinds[kind].repeat + 1, MOST_REPEATS);
+                    expected = self.tried(machine, job, &pages)?;
+                }
             }
             self.groups[kind].expected_ns = expected;
         }

@@ -20,7 +20,7 @@ pub struct Ended {
 pub struct Preparation {
     /// Whether the calling thread is to be its tracer ([`super::tracer::follow`]).
     pub traced: bool,
-    /// Whether the child ends at once when this process does, however that comes.
+    /// Whether the child ends at once when the thread that starts it does, however that comes.
     pub ends_with_parent: bool,
     /// Whether transparent huge pages are refused to it, or allowed again; none leaves that as it is.
     pub refuse_huge_pages: Option<bool>,
@@ -71,9 +71,9 @@ impl Gate {
 impl Preparation {
     /// Has the command prepared so. Where the kernel refuses, `spawn` fails with its reason.
     pub fn of(self, command: &mut Command) {
+        let parent = std::process::id() as libc::pid_t;
         // SAFETY: between fork and exec the closure makes only system calls, which are async-signal-safe; it
         // allocates nothing (an error by number is none) and touches no lock.
-        let parent = std::process::id() as libc::pid_t;
         unsafe { command.pre_exec(move || self.apply(parent)) };
     }
 

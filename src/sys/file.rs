@@ -1,22 +1,10 @@
 //! What the kernel knows of an open file: its file system, and what of it lies in the page cache.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 /// cachestat(2), Linux 6.5 and later (arch/x86/entry/syscalls/syscall_64.tbl).
 const SYS_CACHESTAT: libc::c_long = 451;
-
-/// Opens a file to read without waiting for anybody, as opening a FIFO waits for its writer; what is read from it
-/// is waited for.
-pub fn open_at_once(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    // where it stays set, some kernels fail reads by io_uring that would have to wait
-    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
-    Ok(file)
-}
 
 /// The magic number of the file system that holds the file (statfs(2)).
 pub fn fs_magic(file: BorrowedFd<'_>) -> io::Result<u64> {

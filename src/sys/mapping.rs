@@ -153,12 +153,14 @@ fn handle_sigbus() -> io::Result<()> {
 
 /// Replaces what the file has lost by zero pages; a fault anywhere else gets what it would have got.
 extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo, and SIGBUS carries an address.
-    let address = unsafe { (*info).si_addr() } as usize;
-    if replace_from(address) {
+    // SAFETY: the kernel passes a valid siginfo, which holds an address where the signal is of the kernel's own
+    // making (a positive code); one that somebody sent holds their number there.
+    let address = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr() as usize) };
+    if address.is_some_and(replace_from) {
         return;
     }
-    // Returning repeats the instruction, which then meets what was in place before.
+    // Returning repeats the instruction, which then meets what was in place before; a signal that was sent has
+    // been spent, and the next one meets it.
     let previous = PREVIOUS.get().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: `previous` is null, which changes nothing, or an action that sigaction gave.
     unsafe { libc::sigaction(signal, previous, std::ptr::null_mut()) };

@@ -78,7 +78,9 @@ pub enum PerfError {
     #[error("perf_event_open is missing (a kernel without perf, or a sandbox)")]
     Missing,
     /// Somebody else has all counters.
-    #[error("every performance counter is in use (by the NMI watchdog or another profiler)")]
+    #[error(
+        "no performance counter ran: all are in use (by the NMI watchdog or another profiler), or this kind of core does not count that"
+    )]
     Busy,
     /// The process is not this user's to watch.
     #[error("the process belongs to somebody else, or has privileges that this user has not")]

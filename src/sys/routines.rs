@@ -39,7 +39,7 @@ impl Routine {
         // does not offer them.
         let offered = |yes: bool, function: Function, what: &str| match yes {
             true => Ok(Routine(function)),
-            false => Err(format!("{path} needs {what}, which this CPU or operating system does not offer")),
+            false => Err(format!("it needs {what}, which this CPU or operating system does not offer")),
         };
         match path {
             PathName::Memcpy => Ok(Routine::memcpy()),

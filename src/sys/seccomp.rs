@@ -1,6 +1,6 @@
 //! A seccomp filter under which chosen system calls stop for a tracer, and all others run as ever.
 //!
-//! It is a dozen words of classic BPF a call: the number is compared, in a few also an argument. Calls of
+//! It is a few words of classic BPF a call: the number is compared, of some also an argument. Calls of
 //! another instruction set (32-bit programs) are let through.
 
 use std::io;

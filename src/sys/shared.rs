@@ -37,7 +37,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Maps what [`create`] made for the same `ring`, every page present.
+    /// Maps what [`create`] made for the same `ring`, every page present where memory allows.
     ///
     /// # Errors
     /// Where the file is shorter than that, or cannot be mapped for reading and writing.

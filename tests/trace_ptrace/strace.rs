@@ -52,6 +52,46 @@ fn parsed(text: &str) -> BTreeMap<String, Seen> {
     seen
 }
 
+/// What strace and what fsprobe counted of a command, run twice; none, said aloud, where one of them cannot.
+fn counted_twice(folder: &str, words: &[&str]) -> Option<(BTreeMap<String, Seen>, BTreeMap<String, Seen>)> {
+    let log = format!("{folder}/log");
+    let mut strace = Command::new("setarch");
+    strace.args([
+        "-R",
+        "strace",
+        "-f",
+        "-q",
+        "-s",
+        "0",
+        "-o",
+        &log,
+        "-e",
+        &format!("trace={CALLS}"),
+        "-e",
+        "raw=all",
+        "-e",
+        "signal=none",
+    ]);
+    strace.args(words).stderr(Stdio::null()).status().unwrap();
+    let told = std::fs::read_to_string(&log).unwrap();
+    if told.is_empty() {
+        eprintln!("skipped: strace cannot trace here");
+        return None;
+    }
+    let done = watched(&[&["setarch", "-R"], words].concat())?;
+    let mut own: BTreeMap<String, Seen> = BTreeMap::new();
+    for row in done.watched.copies.iter().filter(|row| row.program != "setarch") {
+        let seen = own.entry(row.call.clone()).or_default();
+        (seen.calls, seen.failed, seen.bytes) =
+            (seen.calls + row.calls, seen.failed + row.failed, seen.bytes + row.bytes);
+        for at in row.buffers.iter().filter(|_| !row.call.contains(['v', 'm'])) {
+            *seen.buffers.entry(u64::from(at.offset)).or_default() += at.copies;
+        }
+    }
+    // recvfrom has a 'v' of its own; none of these commands uses it.
+    Some((parsed(&told), own))
+}
+
 #[test]
 fn the_same_counts_and_page_offsets() {
     let has =
@@ -87,42 +127,13 @@ fn the_same_counts_and_page_offsets() {
         let words = [&["sh", "-c", &script, "sh"], words].concat();
         // Once unwatched, so that what it leaves behind is there each time.
         Command::new(words[0]).args(&words[1..]).stderr(Stdio::null()).status().unwrap();
-        let log = format!("{folder}/log");
-        let mut strace = Command::new("setarch");
-        strace.args([
-            "-R",
-            "strace",
-            "-f",
-            "-q",
-            "-s",
-            "0",
-            "-o",
-            &log,
-            "-e",
-            &format!("trace={CALLS}"),
-            "-e",
-            "raw=all",
-            "-e",
-            "signal=none",
-        ]);
-        strace.args(&words).stderr(Stdio::null()).status().unwrap();
-        let told = std::fs::read_to_string(&log).unwrap();
-        if told.is_empty() {
-            eprintln!("skipped: strace cannot trace here");
-            return;
+        let mut seen = counted_twice(folder, &words);
+        if matches!(&seen, Some((told, own)) if told != own) {
+            // what the command reads may have changed between the two
+            seen = counted_twice(folder, &words);
         }
-        let Some(done) = watched(&[&["setarch", "-R"], &words[..]].concat()) else { return };
-        let mut own: BTreeMap<String, Seen> = BTreeMap::new();
-        for row in done.watched.copies.iter().filter(|row| row.program != "setarch") {
-            let seen = own.entry(row.call.clone()).or_default();
-            (seen.calls, seen.failed, seen.bytes) =
-                (seen.calls + row.calls, seen.failed + row.failed, seen.bytes + row.bytes);
-            for at in row.buffers.iter().filter(|_| !row.call.contains(['v', 'm'])) {
-                *seen.buffers.entry(u64::from(at.offset)).or_default() += at.copies;
-            }
-        }
-        // recvfrom has a 'v' of its own; none of these commands uses it.
-        assert_eq!(own, parsed(&told), "{words:?}");
+        let Some((told, own)) = seen else { return };
+        assert_eq!(own, told, "{words:?}");
         assert!(own["read"].bytes > 0);
     }
 }

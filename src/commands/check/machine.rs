@@ -19,7 +19,7 @@ pub struct Ready {
     pub host: Host,
     /// Paths that are not to be had here.
     pub skipped: Vec<Skipped>,
-    /// The source file; it must live as long as the paths are used.
+    /// The source file, of which the paths hold a share.
     pub source: Option<Source>,
 }
 
@@ -34,7 +34,7 @@ pub fn real(args: &CheckArgs, groups: &[Group]) -> Result<Ready, Failure> {
     let cpu = sweep::pin(args.cpu)?;
     host::pin(&mut host, cpu);
     let source = Source::own(SOURCE).map_err(Failure::line)?;
-    source.fault_in(SOURCE).map_err(Failure::line)?;
+    source.fault_in(SOURCE, &mut || false).map_err(Failure::line)?;
     let spec = PoolSpec {
         max_len: LONGEST as usize,
         pages: allocator::PageKind::Small,
@@ -51,7 +51,7 @@ pub fn real(args: &CheckArgs, groups: &[Group]) -> Result<Ready, Failure> {
         }
     }
     if paths.is_empty() {
-        let reasons: Vec<String> = skipped.into_iter().map(|s| s.reason).collect();
+        let reasons: Vec<String> = skipped.iter().map(Skipped::told).collect();
         return Err(Failure::line(format!("nothing is left to measure: {}", reasons.join("; "))));
     }
     drop(opener);

@@ -48,11 +48,7 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
             Err(Failure::line(format!("{reason}: what was measured until then is above")))
         }
         Some(_) => Ok(Outcome::Interrupted),
-        None => Ok(match report.verdict.state {
-            State::Clean => Outcome::Done,
-            State::Affected => Outcome::Affected,
-            State::Inconclusive => Outcome::Inconclusive,
-        }),
+        None => Ok(Outcome::of_state(report.verdict.state)),
     }
 }
 
@@ -159,6 +155,8 @@ fn options(args: &CheckArgs, groups: &[Group]) -> Options {
         paths,
         allocators: vec![plan::ALLOCATOR],
         dst: "adaptive".into(),
+        src: "adaptive".into(),
+        rounds: groups.iter().map(|group| plan::screen(*group).rounds).max().unwrap_or(0),
         len,
         cpu: args.cpu,
         affected_at: args.affected_at,

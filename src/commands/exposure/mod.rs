@@ -2,13 +2,15 @@
 
 mod bands;
 
+use super::destination::{Destination, unwritten};
+use super::document::{Document, now};
 use super::sweep::stopped_by;
-use super::{Failure, Outcome, destination, print, style};
+use super::{Failure, Outcome, print, style};
 use crate::cli::{BandChoice, ExposureArgs, ExposureFormat};
 use crate::exposure::plan::USUAL;
 use crate::exposure::{Library, Plan, Room, Session, Source, child};
 use crate::render::exposure::{html, text};
-use crate::report::{Allocator, Exposure, Host, SaveError, Schema, Tool, printable, write_whole};
+use crate::report::{Allocator, Exposure, write_whole};
 use crate::sys::signals;
 use crate::{host, judge, sys};
 use serde::Serialize;
@@ -33,16 +35,12 @@ pub fn run(args: &ExposureArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     let caught = signals::note(&[SIGINT, SIGTERM, SIGHUP]).map_err(Failure::line)?;
-    let recorded_at = jiff::Timestamp::now();
-    let began = Instant::now();
-    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    if let Some(path) = output {
-        let inputs: Vec<&Path> = args.report.iter().chain(&args.preload).map(PathBuf::as_path).collect();
-        destination::spare(path, &inputs)?;
-    }
-    if let Some(path) = output.filter(|path| !args.force && path.symlink_metadata().is_ok()) {
-        return Err(Failure::line(SaveError::Exists(printable(&path.display().to_string(), 300))));
-    }
+    let (recorded_at, began) = (now(), Instant::now());
+    let inputs: Vec<&Path> = args.report.iter().chain(&args.preload).map(PathBuf::as_path).collect();
+    let destination = match &args.output {
+        Some(path) => Destination::named(path, args.force, &inputs)?,
+        None => Destination::Stdout,
+    };
     let sources = sources(args)?;
     let plan = plan(args)?;
     let format = if args.json { ExposureFormat::Json } else { args.format };
@@ -58,45 +56,28 @@ pub fn run(args: &ExposureArgs) -> Result<Outcome, Failure> {
     judge::exposure::conclude(&mut exposure);
     let text = match format {
         ExposureFormat::Terminal => {
-            text(&exposure, style(output.is_none() && std::io::stdout().is_terminal()))
+            text(&exposure, style(destination.is_stdout() && std::io::stdout().is_terminal()))
         }
-        ExposureFormat::Html => html(&exposure, &host, &recorded(recorded_at)),
+        ExposureFormat::Html => html(&exposure, &host, &recorded_at),
         ExposureFormat::Json => {
-            let document = Document {
-                schema: Schema::of_verb("exposure"),
-                tool: Tool::this(),
-                recorded_at: recorded(recorded_at),
-                run: Run {
-                    command: "exposure",
-                    options: RunOptions::of(args, &sources),
-                    duration_s: began.elapsed().as_secs_f64(),
-                    complete: stop.is_none(),
-                    stopped_by: stop.as_ref().map(|stop| stop.word()),
-                },
-                host,
-                exposure: &exposure,
+            let run = Run {
+                command: "exposure",
+                options: RunOptions::of(args, &sources),
+                duration_s: began.elapsed().as_secs_f64(),
+                complete: stop.is_none(),
+                stopped_by: stop.as_ref().map(|stop| stop.word()),
             };
-            serde_json::to_string(&document).map_err(Failure::line)? + "\n"
+            let (recorded_at, host) = (recorded_at.as_str(), &host);
+            Document { verb: "exposure", recorded_at, run, host, body: &exposure }.json()?
         }
     };
-    match output {
-        Some(path) => write_whole(text.as_bytes(), path, args.force).map_err(unwritten)?,
-        None => print(&text)?,
+    match &destination {
+        Destination::File { path, force } => {
+            write_whole(text.as_bytes(), path, *force).map_err(unwritten)?;
+        }
+        Destination::Stdout | Destination::Nowhere | Destination::Own(_) => print(&text)?,
     }
     Ok(if stop.is_some() { Outcome::Interrupted } else { Outcome::Done })
-}
-
-fn recorded(at: jiff::Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-fn unwritten(error: SaveError) -> Failure {
-    match error {
-        SaveError::Refused { name, reason } => {
-            Failure::line(format!("cannot write to {name}: {reason} (name another place with --output)"))
-        }
-        exists => Failure::line(exists),
-    }
 }
 
 /// Whose buffers, each once.
@@ -160,17 +141,6 @@ fn placed(
         rows: vec![],
         published: vec![],
     })
-}
-
-/// The JSON of `fsprobe exposure`, schema `fsprobe-exposure`.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: Schema,
-    tool: Tool,
-    recorded_at: String,
-    run: Run,
-    host: Host,
-    exposure: &'a Exposure,
 }
 
 #[derive(Serialize)]

@@ -6,6 +6,7 @@ mod setup;
 mod simulated;
 mod watch;
 
+pub(in crate::commands) use record::Recorder;
 pub use record::{Budget, Cost, record};
 pub(super) use setup::{RealClock, fresh_report, note, pin, seed_from_clock};
 pub use simulated::{simulated, simulated_with};
@@ -73,12 +74,7 @@ pub fn measure(args: &SweepArgs) -> Result<(Report, Cost), Failure> {
 }
 
 fn outcome(args: &SweepArgs, state: State) -> Outcome {
-    match state {
-        _ if !args.exit_code => Outcome::Done,
-        State::Clean => Outcome::Done,
-        State::Affected => Outcome::Affected,
-        State::Inconclusive => Outcome::Inconclusive,
-    }
+    if args.exit_code { Outcome::of_state(state) } else { Outcome::Done }
 }
 
 /// Writes the report first, so that nothing is lost, then what people read; data goes to stdout alone.

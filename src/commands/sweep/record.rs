@@ -44,8 +44,7 @@ pub fn record(
     watcher: &mut dyn Watcher,
 ) -> (Option<Stop>, Cost) {
     let began = Instant::now();
-    let random = Xoshiro256PlusPlus::seed_from_u64(report.run.seed);
-    let mut recorder = Recorder { report, machine, random, watcher, cost: Cost::default(), stop: None };
+    let mut recorder = Recorder::new(report, machine, watcher);
     if asked.find_lens {
         recorder.lengths(asked);
         return (recorder.stop, recorder.cost);
@@ -53,16 +52,7 @@ pub fn record(
     for plan in grid::screens(asked) {
         recorder.take(plan);
     }
-    for _ in 0..MOST_QUESTIONS {
-        let Some(questions) = judge::questions(recorder.report).filter(|_| recorder.stop.is_none()) else {
-            break;
-        };
-        let label = match questions.phase {
-            Phase::Screen => "closing gaps",
-            Phase::Confirm | Phase::Lengths => "confirming on fresh rounds",
-        };
-        recorder.ask(questions, label.into());
-    }
+    recorder.decide(judge::questions);
     for len in asked.long_lens() {
         let time = budget.time.saturating_sub(began.elapsed());
         recorder.long(asked, len, Budget { time, ..budget });
@@ -70,18 +60,38 @@ pub fn record(
     (recorder.stop, recorder.cost)
 }
 
-struct Recorder<'a> {
-    report: &'a mut Report,
+/// Takes plans until it is stopped, and files what comes of them.
+pub(in crate::commands) struct Recorder<'a> {
+    pub report: &'a mut Report,
     machine: &'a mut Machine,
     random: Xoshiro256PlusPlus,
     watcher: &'a mut dyn Watcher,
     cost: Cost,
-    stop: Option<Stop>,
+    /// Why it was stopped.
+    pub stop: Option<Stop>,
 }
 
-impl Recorder<'_> {
+impl<'a> Recorder<'a> {
+    /// For a report without samples.
+    pub fn new(report: &'a mut Report, machine: &'a mut Machine, watcher: &'a mut dyn Watcher) -> Self {
+        let random = Xoshiro256PlusPlus::seed_from_u64(report.run.seed);
+        Recorder { report, machine, random, watcher, cost: Cost::default(), stop: None }
+    }
+
+    /// Samples what judge asks for, until it asks for nothing more.
+    pub fn decide(&mut self, ask: impl Fn(&Report) -> Option<Questions>) {
+        for _ in 0..MOST_QUESTIONS {
+            let Some(questions) = ask(self.report).filter(|_| self.stop.is_none()) else { break };
+            let label = match questions.phase {
+                Phase::Screen => "closing gaps",
+                Phase::Confirm | Phase::Lengths => "confirming on fresh rounds",
+            };
+            self.ask(questions, label.into());
+        }
+    }
+
     /// Samples a plan, what would disturb the rest of it in a run of its own.
-    fn take(&mut self, plan: Plan) {
+    pub fn take(&mut self, plan: Plan) {
         let [apart, rest] = plan.split(|cell| cell.path.leaves_uncached());
         self.take_together(rest);
         self.take_together(apart);
@@ -103,6 +113,8 @@ impl Recorder<'_> {
             self.cost.copied_ns += copied_ns;
             self.cost.wall_ns += wall_ns;
         }
+        self.report.noise.lost +=
+            cells.iter().flat_map(|cell| &cell.ns).filter(|ns| ns.is_none()).count() as u64;
         self.report.runs.push(run);
         self.report.cells.extend(cells);
         self.report.noise.controls.extend(controls);

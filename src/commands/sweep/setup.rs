@@ -14,7 +14,7 @@ use crate::report::{
 };
 use crate::sweep::disturbance;
 use crate::sweep::grid::{self, Asked};
-use crate::sweep::{Clock, Length, Machine, SHUFFLE, Stop, Watcher};
+use crate::sweep::{Clock, LONG, Length, Machine, SHUFFLE, Stop, Watcher};
 use crate::sys;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -218,7 +218,8 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     let cpu = pin(args.cpu)?;
     let source = match &args.file {
         Some(file) => Source::open(file),
-        None => Source::own(grid::WHOLE),
+        // where memory is short, and nothing but memory to be had, the long column is of less
+        None => Source::own(grid::WHOLE).or_else(|error| Source::own(LONG).map_err(|_| error)),
     }
     .map_err(Failure::line)?;
     let Plan { mut asked, options, seed } = Plan::of(args, source.size())?;
@@ -231,7 +232,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     // buffers first: that memory is short is known at once, a long file is read in slowly
     let mut machine = machine(args, &mut asked, &source, &mut report.skipped)?;
     let resident_before = known(source.resident(span));
-    source.fault_in(span).map_err(Failure::line)?;
+    source.fault_in(span, &mut || watcher.stop().is_some()).map_err(Failure::line)?;
     report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
     report.noise.notes = notes(&machine.pools);
     let watch = disturbance::Watch::start();
@@ -271,15 +272,18 @@ pub fn pin(wanted: Option<u32>) -> Result<u32, Failure> {
     Ok(cpu)
 }
 
-/// Whether the file is long enough for what was asked.
+/// Whether the file is long enough for what was asked of paths that read it.
 fn fits(asked: &Asked, source: &Source) -> Result<(), Failure> {
     let needed = asked.longest();
-    if needed <= source.size() {
+    if needed <= source.size() || !asked.paths.iter().any(|path| path.reads_source()) {
         return Ok(());
     }
+    let way_out = match source.kind() {
+        "own" => "choose shorter ones with --len, or name a longer file with --file",
+        _ => "choose shorter ones with --len, or omit --file and fsprobe makes its own",
+    };
     Err(Failure::line(format!(
-        "the file holds {}, and copies of {} were asked for (choose shorter ones with --len, or omit --file and \
-         fsprobe makes its own)",
+        "the file holds {}, and copies of {} were asked for ({way_out})",
         grid::size(source.size()),
         grid::size(needed)
     )))
@@ -357,7 +361,7 @@ fn machine(
                 allocator: None,
                 reason: reason.clone(),
             }));
-            asked.source_size = asked.source_size.min(crate::sweep::LONG - 1);
+            asked.source_size = asked.source_size.min(LONG - 1);
             pools(args, asked, skipped)
         }
         other => other,
@@ -374,7 +378,7 @@ fn machine(
     asked.allocators.retain(|a| pools.iter().any(|p| p.allocator() == *a));
     asked.paths.retain(|p| paths.iter().any(|path| path.name() == *p));
     if asked.allocators.is_empty() || asked.paths.is_empty() {
-        let reasons: Vec<String> = skipped.iter().map(|s| s.reason.clone()).collect();
+        let reasons: Vec<String> = skipped.iter().map(Skipped::told).collect();
         return Err(Failure::line(format!("nothing is left to measure: {}", reasons.join("; "))));
     }
     Ok(Machine { pools, paths, clock: Box::new(RealClock), source_size: asked.source_size })
@@ -397,7 +401,10 @@ fn pools(
         match allocator::open(*allocator, &PoolSpec { to_come, ..spec }) {
             Ok(pool) => pools.push(pool),
             Err(AllocatorError::Absent { reason, .. }) => {
-                skipped.push(Skipped { path: asked.paths[0], allocator: Some(*allocator), reason })
+                let absent = Skipped { path: asked.paths[0], allocator: Some(*allocator), reason };
+                if !skipped.contains(&absent) {
+                    skipped.push(absent);
+                }
             }
             Err(other) => return Err(other),
         }

@@ -10,7 +10,7 @@ use super::destination::Destination;
 use super::document::{Document, now};
 use super::{Failure, Outcome, style};
 use crate::cli::TraceArgs;
-use crate::report::{State, Trace, TraceBands, Via, Watched, printable, write_whole};
+use crate::report::{Trace, TraceBands, Via, Watched, printable, write_whole};
 use crate::trace::sample::Target;
 use crate::trace::{Done, TraceError};
 use crate::{host, judge, render};
@@ -64,9 +64,7 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
     show(args, &destination, &trace, run, &recorded_at)?;
     Ok(match (trace.answer.state, done.status) {
         (_, None) if cut_short => Outcome::Interrupted,
-        (State::Clean, _) if args.exit_code => Outcome::Done,
-        (State::Affected, _) if args.exit_code => Outcome::Affected,
-        (State::Inconclusive, _) if args.exit_code => Outcome::Inconclusive,
+        (state, _) if args.exit_code => Outcome::of_state(state),
         (_, Some(status)) => Outcome::of(status),
         (_, None) => Outcome::Done,
     })

@@ -26,7 +26,8 @@ use std::collections::BTreeSet;
 /// Where they are not comparable, with the reason.
 pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, NotComparable> {
     comparable::check(before, after)?;
-    let affected_at = after.last().map_or(crate::report::Options::AFFECTED_AT, |r| r.run.options.affected_at);
+    let latest = after.iter().max_by(|a, b| a.recorded_at.cmp(&b.recorded_at));
+    let affected_at = latest.map_or(crate::report::Options::AFFECTED_AT, |r| r.run.options.affected_at);
     let [earlier, later] = [before, after].map(|reports| Side::of(reports, affected_at));
     let keys = common(&earlier, &later)?;
     let spread = spread::between_runs([&earlier, &later]);

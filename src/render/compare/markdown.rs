@@ -1,5 +1,6 @@
 //! The same as Markdown, for a forge: nothing in a report can become markup, a link or a mention.
 
+use super::super::markdown::escaped;
 use super::super::number::{bytes, times_briefly};
 use super::{
     LONGEST, axis, in_order, models, place, remark, sentence, side_in_words, spread, trend_cells, values,
@@ -9,16 +10,17 @@ use crate::report::{Change, ComparedBand, ComparedGroup, Comparison, State, Tren
 /// A comparison as Markdown.
 pub fn markdown(comparison: &Comparison) -> String {
     let verdict = format!(
-        "**{}**{}: {}\n",
+        "**{}**{}{}: {}\n",
         comparison.change.word().to_uppercase(),
-        plain(&models(comparison)),
-        plain(&sentence(comparison))
+        if models(comparison).is_empty() { "" } else { " " },
+        escaped(&models(comparison)),
+        escaped(&sentence(comparison))
     );
     let sides = format!(
         "- CPU: {}\n- before: {}\n- after: {}\n",
-        plain(&printable(&comparison.cpu, 120)),
-        plain(&side_in_words(&comparison.before)),
-        plain(&side_in_words(&comparison.after))
+        escaped(&printable(&comparison.cpu, 120)),
+        escaped(&side_in_words(&comparison.before)),
+        escaped(&side_in_words(&comparison.after))
     );
     let parts =
         [verdict, sides, groups(comparison), differences(comparison), credit(comparison), notes(comparison)];
@@ -30,7 +32,7 @@ pub fn trend_markdown(trend: &Trend) -> String {
     let mut text =
         row(&["recorded", "state", "since before", "deep band", "slow", "changed"].map(String::from));
     text += "| --- | --- | --- | --- | --- | --- |\n";
-    text.extend(trend.points.iter().map(|p| row(&trend_cells(p).map(|cell| plain(&cell)))));
+    text.extend(trend.points.iter().map(|p| row(&trend_cells(p).map(|cell| escaped(&cell)))));
     text + "\nFrom the first to the last:\n\n" + &markdown(&trend.overall)
 }
 
@@ -61,7 +63,7 @@ fn bands(bands: &[ComparedBand], state: State) -> String {
         let [low, high] = b.slowdown_interval.map(times_briefly);
         let [least, most] = b.penalty_interval;
         let (slow, penalty) = (times_briefly(b.slowdown), b.penalty_ns_per_kib);
-        plain(&format!(
+        escaped(&format!(
             "{} {}: {slow} ({low}-{high}), {penalty:+.0} ns/KiB ({least:.0} to {most:.0})",
             axis(b),
             place(b)
@@ -83,13 +85,13 @@ fn differences(comparison: &Comparison) -> String {
         let [before, after] = values(difference);
         let remark = remark(difference);
         let fact = printable(&difference.fact, 40);
-        text += &row(&[plain(&fact), plain(&before), plain(&after), plain(remark.trim())]);
+        text += &row(&[escaped(&fact), escaped(&before), escaped(&after), escaped(remark.trim())]);
     }
     text
 }
 
 fn credit(comparison: &Comparison) -> String {
-    format!("Credit: {}.\n", plain(&printable(&comparison.credit.reason, LONGEST)))
+    format!("Credit: {}.\n", escaped(&printable(&comparison.credit.reason, LONGEST)))
 }
 
 fn notes(comparison: &Comparison) -> String {
@@ -98,34 +100,5 @@ fn notes(comparison: &Comparison) -> String {
     let spread = comparison.groups.iter().any(told).then(|| spread(comparison));
     let reasons = comparison.reasons.iter().filter(|_| qualifies).cloned();
     let all = reasons.chain(spread).chain(comparison.caveats.iter().cloned());
-    all.map(|note| format!("- {}.\n", plain(&printable(&note, LONGEST)))).collect()
-}
-
-/// Text in which nothing is markup.
-fn plain(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '@' => out.push_str("&#64;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' => out.extend(['\\', c]),
-            // a bare address would become a link
-            ':' => out.push_str(if out.ends_with("http") || out.ends_with("https") { "&#58;" } else { ":" }),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain;
-
-    #[test]
-    fn nothing_becomes_markup() {
-        let text = plain("<b>|`x` *y* @root [a](https://e.org) #1 ![i]");
-        assert_eq!(text, "&lt;b&gt;\\|\\`x\\` \\*y\\* &#64;root \\[a\\](https&#58;//e.org) \\#1 \\!\\[i\\]");
-    }
+    all.map(|note| format!("- {}.\n", escaped(&printable(&note, LONGEST)))).collect()
 }

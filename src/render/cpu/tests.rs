@@ -106,11 +106,3 @@ fn no_text_from_outside_leaves_80_columns_or_steers_the_terminal() {
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{field}");
     }
 }
-
-#[test]
-fn sizes_are_exact() {
-    assert_eq!(size(48 << 10), "48 KiB");
-    assert_eq!(size(1 << 30), "1 GiB");
-    assert_eq!(size(1000), "1000 B");
-    assert_eq!(size(0), "0 B");
-}

@@ -58,7 +58,7 @@ fn thresholds(report: &Report) -> String {
         _ if libc.erms_switched_off() => {
             "memcpy never uses rep movsb here: GLIBC_TUNABLES takes ERMS away.".into()
         }
-        (Some(after), Some(stop)) if stop > after => format!(
+        (Some(after), Some(stop)) if stop > after.saturating_add(1) => format!(
             "The C library's own thresholds (from its loader): memcpy uses rep movsb from {} to {} B.",
             after.saturating_add(1),
             stop - 1

@@ -93,11 +93,16 @@ fn side_by_side(mut left: Vec<Column>, line: Scanline, style: Style) -> Vec<Stri
     out
 }
 
+/// Columns of text that a column takes at least: its offset or throughput, and a blank.
+const NARROWEST: usize = 4;
+
 /// The matrix of the first lengths that fit side by side (long and short ones apart), or of the first
 /// columns where not even one length fits; with the number of columns used up.
 fn widest_that_fits(columns: &[Column], line: Scanline, style: Style) -> (usize, Option<String>) {
     let is_end = |n: &usize| columns.get(*n).is_none_or(|next| next.len != columns[*n - 1].len);
     let alike = columns.iter().take_while(|c| (c.len < LONG) == (columns[0].len < LONG)).count();
+    // no column is narrower than its blank, digits and point
+    let alike = alike.min(style.width / NARROWEST);
     let by_length = (1..=alike).rev().filter(is_end);
     for count in by_length.chain((1..=alike).rev()) {
         let text = matrix(&columns[..count], line, style);

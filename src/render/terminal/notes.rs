@@ -70,6 +70,5 @@ fn source(report: &Report) -> Option<String> {
 }
 
 fn left_out(skipped: &Skipped) -> String {
-    let owner = skipped.allocator.map(|a| format!(" with {a}")).unwrap_or_default();
-    format!("Left out: {}{owner}: {}", skipped.path, printable(&skipped.reason, 300))
+    format!("Left out: {}", printable(&skipped.told(), 300))
 }

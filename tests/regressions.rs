@@ -112,6 +112,22 @@ fn a_hangup_keeps_what_was_measured() {
 }
 
 #[test]
+fn what_nohup_has_ignored_stays_ignored() {
+    let place = Place::new();
+    let saved = place.path("r.json");
+    let args = ["sweep", "--len", "64K", "--rounds", "15", "--output", text(&saved)];
+    let program = place.fsprobe(&args);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(program.get_program()).args(program.get_args());
+    let child = shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    common::wait_until_read(&child, 64 << 20);
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+    assert!(report(&saved).run.complete);
+}
+
+#[test]
 fn the_last_line_carries_no_escapes() {
     let place = Place::new();
     let args =

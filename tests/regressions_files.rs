@@ -153,3 +153,118 @@ fn help_that_cannot_be_written_is_an_error() {
         assert!(stderr(&output).contains("cannot write"), "{args:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn a_limit_of_file_size_is_a_line_and_leaves_nothing() {
+    let place = Place::new();
+    let report = place.path("r.json");
+    let made = place.run(&["sweep", "--simulate", "clean", "--len", "64K", "--output", text(&report)]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let files = || std::fs::read_dir(place.folder.path()).unwrap().count();
+    let before = files();
+    for args in [
+        ["check", "--simulate", "clean", "--output", "new.json"].join("\n"),
+        ["report", text(&report), "--format", "html", "--output", "new.html"].join("\n"),
+        ["exposure", "--band", "0x1-0xf", "--len", "64K", "--processes", "1", "--output", "new.txt"]
+            .join("\n"),
+        ["trace", "--simulate", "zen4", "--output", "new.txt", "true"].join("\n"),
+    ] {
+        let args: Vec<&str> = args.split('\n').collect();
+        let program = place.fsprobe(&args);
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "ulimit -f 8; exec \"$@\"", "sh"])
+            .arg(program.get_program())
+            .args(program.get_args());
+        shell.current_dir(place.folder.path()).env("XDG_STATE_HOME", place.path("state"));
+        let output = shell.output().unwrap();
+        let code = if args[0] == "trace" { 125 } else { 2 };
+        assert_eq!(output.status.code(), Some(code), "{args:?} {}", stderr(&output));
+        assert!(stderr(&output).contains("File too large"), "{args:?} {}", stderr(&output));
+        assert_eq!(files(), before, "{args:?}");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told_before_anything_is_measured() {
+    let place = Place::new();
+    let nowhere = place.path("none").join("x.html");
+    // so many take seconds
+    let args = ["exposure", "--processes", "64", "--output", text(&nowhere)];
+    assert_fails(&place.run(&args), &["cannot write", "No such file"]);
+}
+
+#[test]
+fn what_stdin_reads_is_not_written_to() {
+    let place = Place::new();
+    let report = place.path("r.json");
+    let made = place.run(&["sweep", "--simulate", "clean", "--len", "64K", "--output", text(&report)]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let before = std::fs::read(&report).unwrap();
+    for args in [
+        &["report", "-", "--format", "ticket", "--force", "--output", text(&report)][..],
+        &["exposure", "--report", "-", "--force", "--output", text(&report)],
+    ] {
+        let output = place.fsprobe(args).stdin(std::fs::File::open(&report).unwrap()).output().unwrap();
+        assert_fails(&output, &["is what is read"]);
+        assert!(std::fs::read(&report).unwrap() == before);
+    }
+}
+
+#[test]
+fn lengths_and_colours_are_told_in_every_format() {
+    let place = Place::new();
+    for (args, wanted, never) in [
+        (&["--paths", "memcpy", "--len", "auto"][..], "2113", "named above"),
+        (&["--paths", "rep-movsb", "--colours"][..], "PAGE COLOURS: 16", "INCONCLUSIVE"),
+    ] {
+        let report = place.path(&format!("{wanted}.json"));
+        let made = place.run(&[&["sweep", "--simulate", "zen4", "--output", text(&report)], args].concat());
+        assert!(made.status.success(), "{}", stderr(&made));
+        for format in ["terminal", "ticket", "markdown", "html"] {
+            let told = stdout(&place.run(&["report", text(&report), "--format", format]));
+            assert!(told.contains(wanted), "{format}: {told}");
+            assert!(!told.contains(never), "{format}: {told}");
+        }
+    }
+}
+
+#[test]
+fn what_an_error_quotes_cannot_steer_the_terminal() {
+    let place = Place::new();
+    for args in [&["sweep", "--len", "\u{1b}]0;x\u{7}"][..], &["\u{9b}2J"], &["sweep", "--\u{202e}x"]] {
+        let output = place.run(args);
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(said.trim_end().chars().all(|c| !c.is_control() && c != '\u{202e}'), "{said:?}");
+    }
+}
+
+#[test]
+fn a_report_of_very_many_lengths_is_shown() {
+    let place = Place::new();
+    let report = place.path("r.json");
+    let made = place.run(&[
+        "sweep",
+        "--simulate",
+        "clean",
+        "--len",
+        "64K",
+        "--rounds",
+        "2",
+        "--output",
+        text(&report),
+    ]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let mut parsed: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let cell = parsed["cells"][0].clone();
+    let cells = (0..3000).map(|len| {
+        let mut cell = cell.clone();
+        cell["len"] = (1000 + len).into();
+        cell
+    });
+    parsed["cells"] = cells.collect();
+    std::fs::write(&report, parsed.to_string()).unwrap();
+    let shown = place.run(&["report", text(&report)]);
+    assert!(shown.status.success() && stdout(&shown).contains("3999 B"), "{}", stderr(&shown));
+}

@@ -166,6 +166,19 @@ fn json_holds_what_was_seen_and_where_the_bands_are_from() {
         assert!(said.contains("program 1") && said.contains("fsprobe-trace"), "{said}");
         assert!(!said.contains("secret-source") && !said.contains("readers"), "{said}");
     }
+    // why a way is closed may name the program too
+    let alone = place.path("secret-alone");
+    let source = place.path("alone.c");
+    std::fs::write(&source, "int main(void) { return 0; }").unwrap();
+    let built = Command::new("cc").args(["-static", "-o", text(&alone), text(&source)]).output();
+    if built.is_ok_and(|output| output.status.success()) {
+        let args =
+            ["trace", "--simulate", "zen4", "--json", "--anonymous", "--output", "-", "--", text(&alone)];
+        let said = stdout(&place.run(&args));
+        assert!(!said.contains("secret"), "{said}");
+    } else {
+        eprintln!("skipped: no static C library here");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::evidence::evidence;
 use super::facts::rejudged;
 use super::number::{bytes, offset, on_circle, span, times, times_briefly};
 use super::terminal::Style;
+use super::terminal::lengths::windows;
 use super::terminal::verdict::{capitalised, headline_of, interrupted};
 use super::text::{listed, paragraph};
 use crate::report::{Axis, Band, Depth, PathName, PathVerdict, Remedy, Report, State, printable};
@@ -90,7 +91,7 @@ fn affected(report: &Report) -> String {
     let slow: Vec<(&PathVerdict, &Band)> =
         report.verdict.paths.iter().filter_map(|p| Some((p, deep(p)?))).collect();
     if slow.is_empty() {
-        return "a deep band exists, of none of the paths below.".into();
+        return format!("a band exists: {}.", windows(report));
     }
     let names: BTreeSet<PathName> = slow.iter().map(|(p, _)| p.path).collect();
     let names: Vec<&str> = names.iter().map(|p| p.word()).collect();
@@ -199,7 +200,7 @@ fn remedies(report: &Report) -> Vec<(&'static str, String)> {
     let paths = &report.verdict.paths;
     let bands: Vec<(&PathVerdict, &Band)> = paths.iter().filter_map(|p| Some((p, deep(p)?))).collect();
     let slow = |wanted: &dyn Fn(PathName) -> bool| paths.iter().any(|p| wanted(p.path) && deep(p).is_some());
-    let mut advice = vec![("buffers", buffers(&bands))];
+    let mut advice: Vec<_> = (!bands.is_empty()).then(|| ("buffers", buffers(&bands))).into_iter().collect();
     let libc = &report.host.libc.name;
     if slow(&|p| IN_USER_SPACE.contains(&p)) && libc != "glibc" {
         let libc = printable(libc, 20);

@@ -15,6 +15,11 @@ pub(super) fn colours(report: &Report, width: usize) -> String {
     text + "\n" + &profile(colours)
 }
 
+/// The profile under a title of its own.
+pub(super) fn table(colours: &Colours) -> String {
+    format!("{}: time of a copy of {} B by distance\n{}", colours.path, colours.len, profile(colours))
+}
+
 /// The same without the profile, a sentence each.
 pub(super) fn sentences(report: &Report) -> Vec<String> {
     let Some(colours) = &report.colours else { return vec![] };

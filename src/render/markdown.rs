@@ -15,7 +15,7 @@ pub fn markdown(report: &Report) -> String {
         format!("## fsprobe: {}{simulated}\n", facts::headword(report)),
         paragraphs(&said::verdict(report)),
         format!("### Machine\n\n{}", table(&facts::machine(report))),
-        format!("### Bands\n\n{}", bands(report)),
+        bands(report),
         matrices(report),
         folded(
             "Noise, and how it was measured",
@@ -23,7 +23,7 @@ pub fn markdown(report: &Report) -> String {
         ),
         reproduce(report),
     ];
-    parts.join("\n")
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 fn paragraphs(lines: &[String]) -> String {
@@ -52,13 +52,17 @@ fn bands(report: &Report) -> String {
     }
     let clean = paragraphs(&clean(report));
     match (text.is_empty(), clean.is_empty()) {
-        (true, true) => "Nothing was judged.\n".into(),
-        (false, false) => text + "\n" + &clean,
-        _ => text + &clean,
+        (true, true) if report.is_of_bands() => "### Bands\n\nNothing was judged.\n".into(),
+        (true, true) => String::new(),
+        (false, false) => format!("### Bands\n\n{text}\n{clean}"),
+        _ => format!("### Bands\n\n{text}{clean}"),
     }
 }
 
 fn reproduce(report: &Report) -> String {
+    if report.is_colours_alone() {
+        return String::new();
+    }
     let program = Reproducer::of(report);
     let body = format!("{}\n\n{}", escaped(&program.explained()), fenced("c", &program.source()));
     folded("Reproduce this without fsprobe", &body)

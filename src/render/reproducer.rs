@@ -64,12 +64,18 @@ impl Reproducer {
             .flat_map(|v| v.bands.iter().map(move |b| (v, b)))
             .filter(|(v, b)| b.depth == Depth::Deep && routine_of(v.path).is_some())
             .max_by(|(v, b), (w, c)| rank(v, b).cmp(&rank(w, c)).then(b.slowdown.total_cmp(&c.slowdown)));
-        let (path, len, axis, scan, at) = match deepest {
-            Some((verdict, band)) => {
+        let window = report.verdict.windows.first();
+        let (path, len, axis, scan, at) = match (deepest, window) {
+            (Some((verdict, band)), _) => {
                 let middle = band.from.wrapping_add((band.width() - 1) / 2) % PAGE;
                 (verdict.path, verdict.len, band.axis, band.scan, middle)
             }
-            None => {
+            (None, Some(window)) => {
+                // well inside, where the usual length is
+                let len = USUAL.min(window.to_len).max(window.from_len);
+                (window.path, len, Some(Axis::Distance), window.path.own_scan(), SAMPLE)
+            }
+            (None, None) => {
                 let judged = report.verdict.paths.iter().map(|v| v.path);
                 let path = judged.filter(|p| routine_of(*p).is_some()).min().unwrap_or(PathName::Pread);
                 (path, USUAL, Some(Axis::Distance), path.own_scan(), SAMPLE)
@@ -85,7 +91,7 @@ impl Reproducer {
             len: len.clamp(1, LONGEST),
             first,
             second,
-            has_band: deepest.is_some(),
+            has_band: deepest.is_some() || window.is_some(),
             unshown,
             routine: routine_of(path).unwrap_or(Routine::Pread),
         }

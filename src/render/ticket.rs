@@ -80,7 +80,10 @@ fn bands(report: &Report) -> String {
     let rows = rows(report);
     let clean = clean(report);
     if rows.is_empty() {
-        return if clean.is_empty() { "Nothing was judged.\n".into() } else { paragraphs(clean) };
+        return match clean.is_empty() {
+            true if report.is_of_bands() => "Nothing was judged.\n".into(),
+            _ => paragraphs(clean),
+        };
     }
     let fits = |t: &String| t.lines().all(|l| l.len() <= WIDTH);
     let narrowest = COLUMNS[COLUMNS.len() - 1];
@@ -112,6 +115,9 @@ fn table(rows: &[Row], columns: &[usize]) -> String {
 }
 
 fn reproduce(report: &Report) -> String {
+    if report.is_colours_alone() {
+        return String::new();
+    }
     let program = Reproducer::of(report);
     let pinned = report.host.cpu_pinned.filter(|_| !report.is_simulated()).unwrap_or(1);
     let how = format!(

@@ -114,6 +114,11 @@ impl Report {
     pub fn is_colours_alone(&self) -> bool {
         self.colours.is_some() && self.cells.is_empty()
     }
+
+    /// Whether bands over page offsets were looked for, not colours or lengths alone.
+    pub fn is_of_bands(&self) -> bool {
+        !self.is_colours_alone() && !self.run.options.len_auto
+    }
 }
 
 /// The document's kind and version.

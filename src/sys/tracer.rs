@@ -172,7 +172,15 @@ mod tests {
 
     #[test]
     fn what_is_left_running_is_ended() {
-        let Some((_, ended)) = traced("sleep 100 & exit 0") else { return };
-        assert!(ended.status.success());
+        // the last one is started the moment before the end
+        for script in ["sleep 1234.5 & exit 0", "true | exec sh -c 'sleep 1234.5 & exit 0'"] {
+            let Some((_, ended)) = traced(script) else { return };
+            assert!(ended.status.success());
+            let is_left = |entry: std::io::Result<std::fs::DirEntry>| {
+                let words = entry.ok().and_then(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+                words.is_some_and(|words| words == b"sleep\x001234.5\x00")
+            };
+            assert!(!std::fs::read_dir("/proc").unwrap().any(is_left), "{script}");
+        }
     }
 }

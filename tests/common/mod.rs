@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use fsprobe::report::{Noise, Report, Tool};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -33,6 +34,7 @@ impl Place {
     pub fn fsprobe(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fsprobe"));
         command.args(args).env("XDG_STATE_HOME", self.path("state")).env_remove("GLIBC_TUNABLES");
+        heeding(&mut command);
         command
     }
 
@@ -47,6 +49,20 @@ pub fn stdout(output: &Output) -> String {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Has a command heed the signals that end programs, as it would in a terminal: where the tests run as a background
+/// job or under nohup, they are ignored, and so they would be in what is started.
+pub fn heeding(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: a plain number, and no handler of this program's.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls only.
+    unsafe { command.pre_exec(reset) };
 }
 
 /// The one line of a failure: exit code 2, nothing on stdout, one line on stderr that holds `parts`.

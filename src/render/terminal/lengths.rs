@@ -41,6 +41,13 @@ fn of_path(report: &Report, path: PathName, lens: &BTreeSet<u64>) -> String {
     }
 }
 
+/// At which lengths a band exists, of every path, for a sentence.
+pub(crate) fn windows(report: &Report) -> String {
+    let told: Vec<String> =
+        report.verdict.windows.iter().map(|w| format!("{} {}", w.path, window(w))).collect();
+    listed(&told)
+}
+
 fn window(window: &Window) -> String {
     let [from, to] = [window.from_len, window.to_len];
     match (window.from_open, window.to_open) {

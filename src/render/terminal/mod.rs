@@ -61,7 +61,8 @@ pub fn sweep(report: &Report, style: Style) -> String {
 
 /// The verdict's sentences and what they mean for allocators, for other formats.
 pub(crate) fn told(report: &Report, style: Style) -> String {
-    let colours = crate::render::colours::colours(report, style.width);
+    let colours = crate::render::colours::sentences(report);
+    let colours: String = colours.iter().map(|s| paragraph("", s, style.width)).collect();
     if report.is_colours_alone() {
         return colours;
     }
@@ -76,12 +77,14 @@ pub(crate) fn noted(report: &Report, style: Style) -> String {
     notes::notes(report, style)
 }
 
-/// The matrices of a sweep, after the summary of many paths, for other formats.
+/// The matrices of a sweep, after the summary of many paths, and the profile of page colours, for other formats.
 pub(crate) fn matrices(report: &Report) -> String {
-    if report.is_colours_alone() {
-        return String::new();
-    }
     let style = Style::default();
-    let parts = [summary::summary(report, style), matrix::matrices(report, style)];
-    parts.into_iter().filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n")
+    let mut parts = match report.is_colours_alone() {
+        true => vec![],
+        false => vec![summary::summary(report, style), matrix::matrices(report, style)],
+    };
+    parts.extend(report.colours.as_ref().map(crate::render::colours::table));
+    parts.retain(|part| !part.trim().is_empty());
+    parts.join("\n")
 }

@@ -2,6 +2,7 @@
 
 use super::Style;
 use super::bands::{Found, found, whereabouts};
+use super::lengths::windows;
 use super::summary::{deepest, has_many_paths, paths, state_of};
 use crate::render::number::{bytes, gigabytes, on_circle, span, times};
 use crate::render::text::{Paint, listed, paint, paragraph};
@@ -37,12 +38,12 @@ pub fn details(report: &Report) -> Vec<String> {
 
 /// A sentence where nothing but lengths was searched for.
 fn lengths_alone(report: &Report) -> Option<String> {
-    let told = match report.verdict.state {
-        State::Affected => "a band exists at the lengths named above.",
-        State::Clean => "no length shows a band.",
-        State::Inconclusive => "whether any length shows a band cannot be told.",
+    let told = || match report.verdict.state {
+        State::Affected => format!("a band exists: {}.", windows(report)),
+        State::Clean => "no length shows a band.".into(),
+        State::Inconclusive => "whether any length shows a band cannot be told.".into(),
     };
-    (report.verdict.paths.is_empty() && report.run.options.len_auto).then(|| told.into())
+    (report.verdict.paths.is_empty() && report.run.options.len_auto).then(told)
 }
 
 /// Many paths: those that are slow at the same place together, then those that are not.

@@ -59,7 +59,7 @@ pub enum LoadError {
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The file exists and `--force` was not given.
-    #[error("{0} exists (use --force to overwrite it, or name another file with --output)")]
+    #[error("{0} exists (use --force to overwrite it, or name another file)")]
     Exists(String),
     /// The folder or disk refuses.
     #[error("cannot write the report to {name}: {reason} (name another place with --output)")]

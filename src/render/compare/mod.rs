@@ -40,7 +40,7 @@ pub fn trend(trend: &Trend, style: Style) -> String {
 }
 
 fn trend_row([recorded, state, change, band, slow, changed]: [&str; 6]) -> String {
-    let line = format!("{recorded:<17}{state:<14}{change:<13}{band:<12}{slow:>5}  {changed}");
+    let line = format!("{recorded:<20}{state:<14}{change:<13}{band:<12}{slow:>5}  {changed}");
     line.trim_end().to_owned() + "\n"
 }
 
@@ -49,8 +49,8 @@ fn trend_cells(point: &TrendPoint) -> [String; 6] {
     // the names are fsprobe's own, the first few fit
     let changed = match point.changed.as_slice() {
         [] => String::new(),
-        [one] => printable(one, 16),
-        [one, more @ ..] => format!("{} +{}", printable(one, 12), more.len()),
+        [one] => printable(one, 13),
+        [one, more @ ..] => format!("{} +{}", printable(one, 9), more.len()),
     };
     [
         when(&point.report.recorded_at),
@@ -62,9 +62,9 @@ fn trend_cells(point: &TrendPoint) -> [String; 6] {
     ]
 }
 
-/// A time stamp to the minute.
+/// A time stamp to the second.
 fn when(recorded_at: &str) -> String {
-    printable(recorded_at, 16).trim_end_matches('…').replacen('T', " ", 1)
+    printable(recorded_at, 19).trim_end_matches('…').replacen('T', " ", 1)
 }
 
 fn headline(comparison: &Comparison, style: Style) -> String {

@@ -3,7 +3,7 @@
 use super::super::number::{bytes, on_circle, span, times};
 use super::super::text::listed;
 use super::{LONGEST, axis};
-use crate::report::{Change, ComparedBand, ComparedGroup, Comparison, State, printable};
+use crate::report::{Change, ComparedBand, ComparedGroup, Comparison, PAGE, State, printable};
 use std::collections::BTreeSet;
 
 /// The sentence after the word, without a model's name.
@@ -20,8 +20,9 @@ pub fn sentence(comparison: &Comparison) -> String {
         Change::PartlyFixed => {
             let groups = of(&[Change::Fixed, Change::PartlyFixed]);
             format!(
-                "{} less slow than before, and {}. {}.",
+                "{} {} than before, and {}. {}.",
                 subject(&groups),
+                less(&groups),
                 later(comparison),
                 was(&groups)
             )
@@ -39,6 +40,20 @@ pub fn sentence(comparison: &Comparison) -> String {
                 comparison.reasons.iter().take(3).map(|r| printable(r, LONGEST)).collect();
             format!("{}.", reasons.join("; "))
         }
+    }
+}
+
+/// In what way groups are less affected: over fewer offsets, by less, or both.
+fn less(groups: &[&ComparedGroup]) -> &'static str {
+    let sum = |bands: &[ComparedBand], of: &dyn Fn(&ComparedBand) -> f64| bands.iter().map(of).sum::<f64>();
+    let width = |b: &ComparedBand| f64::from(b.to.wrapping_sub(b.from) % PAGE + 1);
+    let deepest = |bands: &[ComparedBand]| bands.iter().map(|b| b.slowdown - 1.0).fold(0.0, f64::max);
+    let is_narrower = |g: &&ComparedGroup| sum(&g.after.bands, &width) < sum(&g.before.bands, &width);
+    let is_milder = |g: &&ComparedGroup| deepest(&g.after.bands) < deepest(&g.before.bands) / 2.0;
+    match (groups.iter().any(is_narrower), groups.iter().any(is_milder)) {
+        (true, false) => "slow at fewer page offsets",
+        (true, true) => "less slow, and at fewer page offsets,",
+        (false, _) => "less slow",
     }
 }
 

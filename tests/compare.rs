@@ -370,7 +370,10 @@ fn a_trend_is_one_line_a_report_in_the_order_of_time() {
     assert_eq!(output.status.code(), Some(0));
     let shown = stdout(&output);
     let lines: Vec<&str> = shown.lines().collect();
-    assert!(lines[1].starts_with("2026-01-01 08:00:00 affected      -            0x001-0x00f  7.2x"), "{shown}");
+    assert!(
+        lines[1].starts_with("2026-01-01 08:00:00 affected      -            0x001-0x00f  7.2x"),
+        "{shown}"
+    );
     assert!(lines[3].starts_with("2026-03-01 08:00:00 clean         fixed"), "{shown}");
 }
 

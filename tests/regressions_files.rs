@@ -268,3 +268,20 @@ fn a_report_of_very_many_lengths_is_shown() {
     let shown = place.run(&["report", text(&report)]);
     assert!(shown.status.success() && stdout(&shown).contains("3999 B"), "{}", stderr(&shown));
 }
+
+#[test]
+fn closed_streams_are_told_and_nothing_is_lost_without_a_word() {
+    let place = Place::new();
+    for (args, redirect, code, said) in [
+        (&["cpu"][..], ">&-", 2, "cannot write"),
+        (&["cat", "/dev/null"], ">&-", 1, "write error"),
+        (&["cat"], "<&-", 1, "-: Bad file descriptor"),
+    ] {
+        let program = place.fsprobe(args);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$@\" {redirect}"), "sh"]);
+        let output = shell.arg(program.get_program()).args(program.get_args()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+    }
+}

@@ -1,7 +1,7 @@
 //! `fsprobe cat`: files to stdout, or with `--bench` how fast that is, way by way.
 
 use super::document::{Document, now};
-use super::sweep::seed_from_clock;
+use super::sweep::{seed_from_clock, stopped_by};
 use super::{Failure, Outcome, print};
 use crate::cat::bench::{self, Bench};
 use crate::cat::{self, Buffer, Trouble};
@@ -10,11 +10,13 @@ use crate::host;
 use crate::judge;
 use crate::render;
 use crate::report::CatBench;
-use crate::sweep::SHUFFLE;
+use crate::sweep::{SHUFFLE, Stop};
+use crate::sys::{signals, started};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -39,6 +41,10 @@ pub fn run(args: &CatArgs) -> Result<Outcome, Failure> {
 fn concatenate(args: &CatArgs) -> bool {
     let stdin_alone = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin_alone[..] } else { &args.files };
+    if let Err(error) = started::open(1) {
+        complain(&Trouble::Write(error).to_string());
+        return false;
+    }
     let stdout = io::stdout();
     let mut buffer = Buffer::default();
     let mut all_well = true;
@@ -66,6 +72,9 @@ fn concatenate(args: &CatArgs) -> bool {
 /// Passes one file, and explains how if asked to.
 fn pass(args: &CatArgs, file: &Path, stdout: &io::Stdout, buffer: &mut Buffer) -> Option<Trouble> {
     let passage = if bench::is_stdin(file) {
+        if let Err(error) = started::open(0) {
+            return Some(Trouble::Read(error));
+        }
         cat::pass(io::stdin().as_fd(), stdout.as_fd(), args.way, buffer)
     } else {
         match File::open(file) {
@@ -90,15 +99,22 @@ fn run_bench(args: &CatArgs, file: &Path) -> Result<Outcome, Failure> {
             "--bench passes a file again and again, and stdin only once (name a file)",
         ));
     }
-    let started = Instant::now();
+    let began = Instant::now();
     let recorded_at = now();
+    let caught = signals::note(&[SIGINT, SIGTERM, SIGHUP]).map_err(Failure::line)?;
     let mut bench = Bench::new(file).map_err(Failure::line)?;
     let seed = args.seed.unwrap_or_else(seed_from_clock);
-    let ns = samples(&mut bench, args.rounds, seed).map_err(Failure::line)?;
-    let cat = summary(&bench, args.rounds, ns);
+    let ns = samples(&mut bench, args.rounds, seed, &|| caught.signal().is_some()).map_err(Failure::line)?;
+    let stop = stopped_by(&caught);
+    let rounds = ns[0].len() as u32;
+    let outcome = if stop.is_some() { Outcome::Interrupted } else { Outcome::Done };
+    if rounds == 0 {
+        return Ok(outcome);
+    }
+    let cat = summary(&bench, rounds, ns);
     if !args.json {
         print(&render::cat::table(&cat))?;
-        return Ok(Outcome::Done);
+        return Ok(outcome);
     }
     let document = Document {
         verb: "cat",
@@ -108,27 +124,41 @@ fn run_bench(args: &CatArgs, file: &Path) -> Result<Outcome, Failure> {
             options: RunOptions { bench: "<file>", rounds: args.rounds, json: true },
             shuffle: SHUFFLE,
             seed,
-            duration_s: started.elapsed().as_secs_f64(),
+            duration_s: began.elapsed().as_secs_f64(),
+            complete: stop.is_none(),
+            stopped_by: stop.as_ref().map(Stop::word),
         },
         host: &host::gather(true),
         body: cat,
     };
     print(&document.json()?)?;
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
-/// The nanoseconds of every row, one a round: each round all rows, in a fresh random order.
-fn samples(bench: &mut Bench, rounds: u32, seed: u64) -> Result<Vec<Vec<u64>>, bench::BenchError> {
+/// The nanoseconds of every row, one a round: each round all rows, in a fresh random order. A round that is cut
+/// short is thrown away.
+fn samples(
+    bench: &mut Bench,
+    rounds: u32,
+    seed: u64,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<Vec<u64>>, bench::BenchError> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut order: Vec<usize> = (0..bench.runners.len()).collect();
     let mut ns = vec![vec![]; order.len()];
     for round in 0..rounds + WARMUP {
         order.shuffle(&mut random);
+        let mut block = vec![0; order.len()];
         for &row in &order {
-            let sample = bench.sample(row)?;
-            if round >= WARMUP {
-                ns[row].push(sample);
+            let sample = bench.sample(row);
+            if stop() {
+                // what ended the sample, too, where it failed
+                return Ok(ns);
             }
+            block[row] = sample?;
+        }
+        if round >= WARMUP {
+            ns.iter_mut().zip(block).for_each(|(row, sample)| row.push(sample));
         }
     }
     Ok(ns)
@@ -158,6 +188,8 @@ struct Run {
     shuffle: &'static str,
     seed: u64,
     duration_s: f64,
+    complete: bool,
+    stopped_by: Option<String>,
 }
 
 #[derive(Serialize)]

@@ -20,6 +20,7 @@ pub mod trace;
 use crate::cli::Verb;
 use crate::render::terminal::Style;
 use crate::report::{State, printable};
+use crate::sys::started;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -142,6 +143,7 @@ fn style(is_terminal: bool) -> Style {
 /// Writes to stdout whole. A reader who closed the pipe has seen enough, and the exit code still tells
 /// the verdict.
 pub fn print(text: &str) -> Result<(), Failure> {
+    started::open(1)?;
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -29,6 +29,7 @@ pub mod seccomp;
 pub mod shared;
 pub mod signals;
 pub mod smaps;
+pub mod started;
 pub mod stdio;
 pub mod tracer;
 pub mod transfer;

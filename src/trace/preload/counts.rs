@@ -231,7 +231,6 @@ impl Counts {
                     calls: 0,
                     failed: 0,
                     bytes: 0,
-                    ns: None,
                     landings: vec![],
                     buffers: vec![],
                 }

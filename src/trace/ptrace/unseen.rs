@@ -1,13 +1,11 @@
 //! What stopping at system calls does not show, or changes, noted once by program.
 
 use crate::report::Unseen;
+use crate::trace::inside::is_much;
 use std::collections::BTreeSet;
 
 /// Notes that are kept; what comes after them repeats them of other programs.
 const MOST: usize = 64;
-
-/// From so many nanoseconds outside the kernel on, a fifth of all at least, copies there may be what costs.
-const MUCH_NS: u64 = 20_000_000;
 
 /// The notes.
 #[derive(Debug, Default)]
@@ -68,7 +66,7 @@ pub fn inside(user_ns: u64, cpu_ns: u64) -> Unseen {
         what: "copies inside the program (memcpy and the like)".into(),
         why: "ptrace sees system calls alone".into(),
         remedy: Some("--via sample".into()),
-        any: user_ns >= MUCH_NS && user_ns >= cpu_ns / 5,
+        any: is_much(user_ns, cpu_ns),
         ..Unseen::default()
     }
 }

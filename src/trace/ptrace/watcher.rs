@@ -21,6 +21,7 @@ pub struct Watcher {
     /// Whether it runs the command's program.
     has_begun: bool,
     status: Option<ExitStatus>,
+    has_outlived: bool,
     threads: HashMap<u32, Thread>,
     alive: Alive,
     pub(super) processes: Processes,
@@ -80,6 +81,8 @@ pub struct Seen {
     pub tally: Tally,
     /// What could not be seen.
     pub notes: Notes,
+    /// Whether processes outlived the one that had started them, so that nobody of these waited for them.
+    pub has_outlived: bool,
 }
 
 impl Watcher {
@@ -90,6 +93,7 @@ impl Watcher {
             alive,
             has_begun: false,
             status: None,
+            has_outlived: false,
             threads: HashMap::new(),
             processes: Processes::default(),
             files: Files::default(),
@@ -114,7 +118,8 @@ impl Watcher {
                 self.threads.insert(thread, known);
             }
         }
-        Ok(Seen { status: self.status, tally: self.tally, notes: self.notes })
+        let Watcher { status, tally, notes, has_outlived, .. } = self;
+        Ok(Seen { status, tally, notes, has_outlived })
     }
 
     fn meet(&mut self, thread: u32) -> Thread {
@@ -262,9 +267,11 @@ impl Watcher {
         }
         if thread == known.process
             && let Some(process) = self.processes.remove(thread)
-            && process.table == thread
         {
-            self.files.forget_table(thread);
+            self.has_outlived |= self.processes.has_children(thread);
+            if process.table == thread {
+                self.files.forget_table(thread);
+            }
         }
         if let Some(Begun::Copies { file, has_turn: true, .. }) = &known.begun {
             let held = self.end_turn(thread, file);

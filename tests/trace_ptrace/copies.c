@@ -235,13 +235,16 @@ static void *execs_on(void *left)
     _exit(96);
 }
 
-/* Again and again a thread runs exec while the first one reads; a child reads on at the same position. */
+/* Again and again a thread runs exec while the first one reads a file; a child reads on at the same position. */
 static void exec_in_a_read(void)
 {
     const char *given = getenv("LEFT");
-    int left = given ? atoi(given) : 20, fd = opened(O_RDONLY), status;
-    char next[16];
+    int left = given ? atoi(given) : 20, status;
+    char next[16], other[4096];
     pthread_t thread;
+    snprintf(other, sizeof other, "%s.%d", name, left);
+    int fd = open(other, O_RDWR | O_CREAT, 0600);
+    IS(fd >= 0 && ftruncate(fd, 65536) == 0);
     if (left == 0) {
         while (wait(&status) > 0)
             IS(status == 0);

@@ -5,6 +5,7 @@
  * just the result, nobody can tell from where the bytes came. */
 #include "object.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -256,27 +257,39 @@ ssize_t __recvfrom_chk(int fd, void *to, size_t len, size_t room, int flags, __S
             CALL(__recvfrom_chk)(fd, to, len, room, flags, who, who_len));
 }
 
-/* ---- from file to file without a buffer: only so that their bytes are not missed among what was seen ---- */
+/* ---- without a buffer: a pipe or socket takes the pages themselves, into a file the kernel may copy ---- */
 
 NEXT(sendfile);
 NEXT(sendfile64);
+NEXT(splice);
 NEXT_AS(copy_file_range, ssize_t(int, off64_t *, int, off64_t *, size_t, unsigned));
 
-static ssize_t moved(ssize_t bytes)
+/* `is_counted` where /proc/PID/io counts them as read and written. */
+static ssize_t moved(int out, bool is_counted, ssize_t bytes)
 {
-    if (is_watched() && bytes > 0)
+    if (!is_watched() || bytes <= 0)
+        return bytes;
+    if (is_counted)
         add(&shared->moved_bytes, (uint64_t)bytes);
+    uint64_t file = file_of(out);
+    if (file & REGULAR || number_of(file) == NO_ROOM)
+        add(&shared->between_files, (uint64_t)bytes);
     return bytes;
 }
 
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 {
-    return moved(CALL(sendfile)(out, in, offset, len));
+    return moved(out, true, CALL(sendfile)(out, in, offset, len));
 }
 
 EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t len)
 {
-    return moved(CALL(sendfile64)(out, in, offset, len));
+    return moved(out, true, CALL(sendfile64)(out, in, offset, len));
+}
+
+EXPORT ssize_t splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t len, unsigned flags)
+{
+    return moved(out, false, CALL(splice)(in, in_at, out, out_at, len, flags));
 }
 
 /* Missing before glibc 2.27. */
@@ -286,5 +299,38 @@ EXPORT ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
         errno = ENOSYS;
         return -1;
     }
-    return moved(next_copy_file_range(in, in_at, out, out_at, len, flags));
+    return moved(out, true, next_copy_file_range(in, in_at, out, out_at, len, flags));
+}
+
+/* ---- what may copy and is not counted: only noted ---- */
+
+NEXT(recvmmsg);
+NEXT(sendmmsg);
+NEXT(process_vm_readv);
+NEXT(process_vm_writev);
+
+EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *until)
+{
+    note_beyond(SEVERAL_MESSAGES);
+    return CALL(recvmmsg)(fd, messages, count, flags, until);
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    note_beyond(SEVERAL_MESSAGES);
+    return CALL(sendmmsg)(fd, messages, count, flags);
+}
+
+EXPORT ssize_t process_vm_readv(pid_t pid, const struct iovec *own, unsigned long own_count, const struct iovec *other,
+                                unsigned long count, unsigned long flags)
+{
+    note_beyond(OTHERS_MEMORY);
+    return CALL(process_vm_readv)(pid, own, own_count, other, count, flags);
+}
+
+EXPORT ssize_t process_vm_writev(pid_t pid, const struct iovec *own, unsigned long own_count, const struct iovec *other,
+                                 unsigned long count, unsigned long flags)
+{
+    note_beyond(OTHERS_MEMORY);
+    return CALL(process_vm_writev)(pid, own, own_count, other, count, flags);
 }

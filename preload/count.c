@@ -44,8 +44,8 @@ static struct row *next_row_of(uint64_t key, uint64_t slot)
     return NULL;
 }
 
-/* One instruction, so that a signal handler's own count is not lost; locked only among threads, since
- * other processes have other rows. */
+/* One instruction, so that a signal handler's own count is not lost; locked only among threads, where
+ * no other process has the same rows. */
 static inline void grow(uint64_t *to, uint64_t n, bool is_alone)
 {
     if (is_alone)
@@ -65,7 +65,7 @@ void count_copy(enum call call, unsigned file, unsigned distance, const void *bu
         add(&shared->lost_bytes, len);
     }
     /* All that found no room among the processes share rows. */
-    bool is_alone = alone() && hot.process != 0;
+    bool is_alone = alone() && hot.process != 0 && !hot.shares_rows;
     if (landing) {
         grow(&landing->copies, 1, is_alone);
         grow(&landing->bytes, len, is_alone);

@@ -21,6 +21,57 @@ static bool is_loader(const struct stat *stat)
     return stat->st_dev == shared->loader_device && stat->st_ino == shared->loader_inode;
 }
 
+/* Where in the file an address of the program lies. */
+static uint64_t place_of_address(int fd, const Elf64_Ehdr *head, uint64_t address)
+{
+    for (unsigned i = 0; i < head->e_phnum && i < 256; i++) {
+        Elf64_Phdr part;
+        if (part_of(fd, &part, sizeof part, head->e_phoff + i * sizeof part) == sizeof part && part.p_type == PT_LOAD
+            && address >= part.p_vaddr && address - part.p_vaddr < part.p_filesz)
+            return address - part.p_vaddr + part.p_offset;
+    }
+    return 0;
+}
+
+/* Whether a program needs a library of this name and whatever follows. */
+static bool is_named(int fd, uint64_t at, const char *name)
+{
+    char text[24] = {0};
+    if (part_of(fd, text, sizeof text - 1, at) <= 0)
+        return false;
+    size_t same = 0;
+    while (name[same] && text[same] == name[same])
+        same++;
+    return !name[same];
+}
+
+/* Whether the program's AddressSanitizer is a library, which ends it unless it comes first. */
+static bool is_sanitised(int fd, const Elf64_Ehdr *head)
+{
+    Elf64_Phdr table = {0};
+    for (unsigned i = 0; i < head->e_phnum && i < 256 && table.p_type != PT_DYNAMIC; i++)
+        if (part_of(fd, &table, sizeof table, head->e_phoff + i * sizeof table) != sizeof table)
+            return false;
+    if (table.p_type != PT_DYNAMIC)
+        return false;
+    uint64_t names = 0;
+    /* the names' place comes after those who name them */
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t at = 0; at < table.p_filesz; at += sizeof(Elf64_Dyn)) {
+            Elf64_Dyn entry;
+            if (part_of(fd, &entry, sizeof entry, table.p_offset + at) != sizeof entry || entry.d_tag == DT_NULL)
+                break;
+            if (round == 0 && entry.d_tag == DT_STRTAB)
+                names = place_of_address(fd, head, entry.d_un.d_ptr);
+            if (round == 1 && entry.d_tag == DT_NEEDED
+                && (is_named(fd, names + entry.d_un.d_val, "libasan.so")
+                    || is_named(fd, names + entry.d_un.d_val, "libclang_rt.asan")))
+                return true;
+        }
+    }
+    return false;
+}
+
 static enum why by_loader(int fd, const Elf64_Ehdr *head, const struct stat *self)
 {
     for (unsigned i = 0; i < head->e_phnum && i < 256; i++) {
@@ -34,7 +85,9 @@ static enum why by_loader(int fd, const Elf64_Ehdr *head, const struct stat *sel
         if (part.p_filesz >= sizeof loader || part_of(fd, loader, part.p_filesz, part.p_offset) < (long)part.p_filesz)
             return OTHER_LOADER;
         loader[part.p_filesz] = 0;
-        return BARE(stat, loader, &stat, 0, 0) == 0 && is_loader(&stat) ? WATCHED : OTHER_LOADER;
+        if (BARE(stat, loader, &stat, 0, 0) < 0 || !is_loader(&stat))
+            return OTHER_LOADER;
+        return is_sanitised(fd, head) ? SANITISED : WATCHED;
     }
     return is_loader(self) ? WATCHED : STATIC;
 }
@@ -182,12 +235,8 @@ char **dressed(char *const *environment, char **room, char *text)
         if (is_variable(environment[count]))
             own = count + 1; /* the loader takes the last */
     }
-    if (own)
-        for (const char *from = room[own - 1]; *from; from++)
-            text[end++] = *from;
-    else
-        for (const char *from = variable; *from; from++)
-            text[end++] = *from;
+    for (const char *from = own ? room[own - 1] : variable; *from; from++)
+        text[end++] = *from;
     if (own)
         text[end++] = ':';
     for (size_t i = 0; i <= object_len; i++)

@@ -60,7 +60,8 @@ static unsigned number_for(int fd, const struct stat *stat, int flags)
 static unsigned entry_of(int fd, const struct stat *stat, int flags, char *name, size_t room)
 {
     size_t len = 0;
-    bool is_regular = S_ISREG(stat->st_mode), is_direct = flags & O_DIRECT && is_regular;
+    bool is_regular = S_ISREG(stat->st_mode);
+    bool is_direct = flags & O_DIRECT && (is_regular || S_ISBLK(stat->st_mode));
     uint64_t key = mixed(2, stat->st_mode & S_IFMT);
     if (!S_ISFIFO(stat->st_mode) && !S_ISSOCK(stat->st_mode)) {
         len = name_of(fd, name, room);
@@ -90,6 +91,7 @@ static unsigned entry_of(int fd, const struct stat *stat, int flags, char *name,
         if (found == key)
             return number;
     }
+    add(&shared->lost_files, 1);
     return NO_ROOM;
 }
 
@@ -101,7 +103,7 @@ static uint64_t looked_up(int fd)
     long flags = BARE(fcntl, fd, F_GETFL, 0, 0);
     flags = flags < 0 ? 0 : flags;
     uint64_t word = KNOWN | (uint64_t)number_for(fd, &stat, (int)flags) << FILE_SHIFT;
-    if (S_ISREG(stat.st_mode) && !(flags & O_DIRECT))
+    if (S_ISREG(stat.st_mode) || S_ISBLK(stat.st_mode))
         word |= REGULAR;
     if (flags & O_APPEND)
         word |= APPENDS;

@@ -44,6 +44,17 @@ long numbered(long number, long a, long b, long c, long d, long e, long f)
     case SYS_close_range:
         forget_range((unsigned)a, (unsigned)b);
         break;
+    case SYS_recvmmsg:
+    case SYS_sendmmsg:
+        note_beyond(SEVERAL_MESSAGES);
+        break;
+    case SYS_process_vm_readv:
+    case SYS_process_vm_writev:
+        note_beyond(OTHERS_MEMORY);
+        break;
+    case SYS_io_uring_setup:
+        note_beyond(IO_URING);
+        break;
     }
     return ((long (*)(long, long, long, long, long, long, long))CALL(syscall))(number, a, b, c, d, e, f);
 }

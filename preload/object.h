@@ -37,6 +37,7 @@ struct state {
     int vforks;       /* vfork children that use this memory: their descriptors are their own */
     bool filtered;    /* the program has put a filter before its system calls: none may be added from here on */
     bool has_forked;  /* other processes may share this one's open files */
+    bool shares_rows; /* other processes may count in this one's rows */
 };
 extern union hot_page {
     struct state state;
@@ -51,6 +52,8 @@ uint32_t reserve_number(void);
 bool begin_in_child(uint32_t number);
 /* From here on no system call may be added to the program's own. */
 void note_filter(void);
+/* A call was made that may copy and is not counted. */
+void note_beyond(enum beyond which);
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
@@ -63,6 +66,7 @@ static inline bool is_watched(void)
 #define all_processes ((struct process *)((char *)shared + PROCESSES_AT))
 #define all_files ((struct file *)((char *)shared + FILES_AT))
 #define all_strangers ((struct stranger *)((char *)shared + STRANGERS_AT))
+#define all_modules ((struct module *)((char *)shared + MODULES_AT))
 #define all_names ((char *)shared + NAMES_AT)
 #define all_rows ((struct row *)((char *)shared + ROWS_AT))
 
@@ -103,9 +107,14 @@ void count_copy(enum call call, unsigned file, unsigned distance, const void *bu
 void count_end(enum call call, unsigned file, enum kind kind);
 uint64_t keep_name(const char *name, size_t len);
 
+/* spawn.c: in a child, nobody holds a lock of another thread's. */
+void unlock_all(void);
+/* start.c: removes the object from LD_PRELOAD. */
+void undress(char **environment);
+
 /* files.c: what a descriptor leads to, as one word. */
 #define KNOWN 1u
-#define REGULAR 2u  /* in the page cache as far as this side can tell: it has a position */
+#define REGULAR 2u  /* a file or block device, which has a position */
 #define APPENDS 4u
 #define FILE_SHIFT 8
 

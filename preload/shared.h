@@ -12,6 +12,7 @@
 #define PROCESSES 16384
 #define FILES 8192
 #define STRANGERS 256
+#define MODULES 1024
 #define NAME_BYTES 1048576
 #define ROWS 262144
 
@@ -19,7 +20,8 @@
 #define PROCESSES_AT HEADER_BYTES
 #define FILES_AT (PROCESSES_AT + PROCESSES * 32)
 #define STRANGERS_AT (FILES_AT + FILES * 64)
-#define NAMES_AT (STRANGERS_AT + STRANGERS * 32)
+#define MODULES_AT (STRANGERS_AT + STRANGERS * 32)
+#define NAMES_AT (MODULES_AT + MODULES * 32)
 #define ROWS_AT (NAMES_AT + NAME_BYTES)
 #define ALL_BYTES (ROWS_AT + ROWS * 32)
 
@@ -33,7 +35,11 @@ struct header {
     uint64_t processes, strangers, name_bytes; /* used so far; each may pass its limit */
     uint64_t lost_copies, lost_bytes; /* for want of room among the rows */
     uint64_t stale; /* descriptors that led elsewhere than was remembered */
-    uint64_t moved_bytes; /* by sendfile and copy_file_range */
+    uint64_t moved_bytes; /* by sendfile and copy_file_range: those that /proc/PID/io counts */
+    uint64_t between_files; /* bytes that sendfile, splice and copy_file_range put into files, maybe by copying */
+    uint64_t beyond; /* one bit an `enum beyond` that was called */
+    uint64_t lost_files; /* look-ups of a descriptor that found no room among the files */
+    uint64_t lost_modules; /* programs and libraries that found none among the modules */
 };
 
 struct process {
@@ -59,6 +65,13 @@ struct stranger {
     uint64_t name_at, name_len;
 };
 
+/* The file of a program or library that a watched process has loaded. */
+struct module {
+    uint64_t key;
+    uint64_t name_at, name_len;
+    uint64_t ready;
+};
+
 struct row {
     uint64_t key;
     uint64_t copies, bytes;
@@ -81,7 +94,10 @@ enum kind { LANDING, BUFFER, FAILED, EMPTY };
 /* File numbers that are no entry of the table. */
 enum { IN_MEMORY, NO_ROOM, FIRST_FILE };
 
-enum why { WATCHED, STATIC, PRIVILEGED, OTHER_LOADER, OTHER_MACHINE, OUT_OF_REACH, FILTERED };
+enum why { WATCHED, STATIC, PRIVILEGED, OTHER_LOADER, OTHER_MACHINE, OUT_OF_REACH, FILTERED, SANITISED };
+
+/* Calls that may copy and are not counted. */
+enum beyond { SEVERAL_MESSAGES, OTHERS_MEMORY, IO_URING };
 
 /* Calls by the names that are told; those of one system call share one. */
 #define CALLS(X) \

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,10 @@ NEXT(fexecve);
 NEXT_AS(execveat, int(int, const char *, char *const *, char *const *, int));
 NEXT(posix_spawn);
 NEXT(posix_spawnp);
+typedef int spawn_by_descriptor(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+                                char *const *, char *const *);
+NEXT_AS(pidfd_spawn, spawn_by_descriptor);
+NEXT_AS(pidfd_spawnp, spawn_by_descriptor);
 NEXT(system);
 NEXT(popen);
 NEXT(pclose);
@@ -153,6 +158,20 @@ EXPORT int posix_spawnp(pid_t *child, const char *name, const posix_spawn_file_a
     SPAWNED(watchable_by_name(name), name, CALL(posix_spawnp)(child, name, actions, attributes, arguments, with));
 }
 
+/* Missing before glibc 2.39. */
+#define SPAWNED_BY_DESCRIPTOR(name, why) \
+    EXPORT int name(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, \
+                    char *const[], char *const[]); \
+    int name(int *child, const char *path, const posix_spawn_file_actions_t *actions, \
+             const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) \
+    { \
+        if (!CALL(name)) \
+            return ENOSYS; \
+        SPAWNED(why, path, next_##name(child, path, actions, attributes, arguments, with)); \
+    }
+SPAWNED_BY_DESCRIPTOR(pidfd_spawn, watchable(path))
+SPAWNED_BY_DESCRIPTOR(pidfd_spawnp, watchable_by_name(path))
+
 /* ---- the shell, which the C library starts by itself with the environment as it is ---- */
 
 static int shells;
@@ -218,19 +237,56 @@ EXPORT int system(const char *line)
     return status;
 }
 
-/* The C library's own keeps what pclose needs, so for this moment the environment is another. */
+/* The environment of shells that popen starts: memory that is kept, since any thread may be looking at it, and taken
+ * anew only where twice as much is needed. */
+static struct {
+    char lock;
+    void *room;
+    size_t size;
+} of_shells;
+
+static void *room_for_shells(size_t needed)
+{
+    if (needed > of_shells.size) {
+        size_t size = (2 * needed + 4095) & ~(size_t)4095;
+        long at = bare(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at < 0 && at > -4096)
+            return NULL;
+        of_shells.room = (void *)at;
+        of_shells.size = size;
+    }
+    return of_shells.room;
+}
+
+/* The C library's own keeps what pclose needs, so for this moment the environment is another: for one thread at a
+ * time. Where the program changes it meanwhile, the change stays. */
 EXPORT FILE *popen(const char *line, const char *mode)
 {
     if (!is_watched() || !begin(watchable("/bin/sh"), "/bin/sh"))
         return CALL(popen)(line, mode);
+    while (__atomic_test_and_set(&of_shells.lock, __ATOMIC_ACQUIRE))
+        BARE(sched_yield, 0, 0, 0, 0);
     char **before = environ;
-    ROOM(before);
-    environ = dressed(before, slots, text);
+    size_t slots = slots_for(before) * sizeof *before;
+    char **room = room_for_shells(slots + text_for(before));
+    char **with = room ? dressed(before, room, (char *)room + slots) : before;
+    environ = with;
     FILE *stream = CALL(popen)(line, mode);
-    environ = before;
-    if (!stream)
+    int error = errno;
+    if (environ == with)
+        environ = before;
+    else
+        undress(environ);
+    __atomic_clear(&of_shells.lock, __ATOMIC_RELEASE);
+    if (!stream || !room)
         begin_failed();
+    errno = error;
     return stream;
+}
+
+void unlock_all(void)
+{
+    __atomic_clear(&of_shells.lock, __ATOMIC_RELEASE);
 }
 
 EXPORT int pclose(FILE *stream)

@@ -3,6 +3,7 @@
 #include "object.h"
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -53,6 +54,8 @@ bool begin_in_child(uint32_t number)
     hot.process = kept.process;
     hot.filtered = kept.filtered;
     hot.has_forked = true;
+    hot.shares_rows = kept.shares_rows;
+    unlock_all();
     __atomic_store_n(&shared, kept.memory, __ATOMIC_RELEASE);
     return true;
 }
@@ -62,7 +65,15 @@ void note_filter(void)
     if (is_watched()) {
         all_processes[hot.process].filtered = 1;
         kept.filtered = hot.filtered = true;
+        /* from here on children keep the number, since taking another needs system calls */
+        kept.shares_rows = hot.shares_rows = true;
     }
+}
+
+void note_beyond(enum beyond which)
+{
+    if (is_watched())
+        __atomic_fetch_or(&shared->beyond, 1u << which, __ATOMIC_RELAXED);
 }
 
 /* Copies a path; the length without its end, 0 where it is too long. */
@@ -79,6 +90,43 @@ static size_t copied(char *to, const char *from, size_t room)
     return len;
 }
 
+/* The file of a program or library, of which fsprobe looks at the code. */
+static int note_module(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    char own[1024];
+    const char *name = info->dlpi_name ? info->dlpi_name : "";
+    long len = 0;
+    while (name[len])
+        len++;
+    if (!len && !hot.filtered) {
+        /* the program itself */
+        len = BARE(readlink, "/proc/self/exe", own, sizeof own, 0);
+        name = own;
+    }
+    if (len <= 0 || name[0] != '/')
+        return 0; /* no file: what the kernel lends */
+    uint64_t key = 1;
+    for (long i = 0; i < len; i++)
+        key = (key ^ (unsigned char)name[i]) * 0x9e3779b97f4a7c15;
+    key |= 1;
+    for (unsigned probe = 0; probe < 16; probe++) {
+        struct module *module = &all_modules[((key >> 40) + probe) & (MODULES - 1)];
+        uint64_t found = 0;
+        if (__atomic_compare_exchange_n(&module->key, &found, key, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            module->name_at = keep_name(name, (size_t)len);
+            module->name_len = (uint64_t)len;
+            __atomic_store_n(&module->ready, 1, __ATOMIC_RELEASE);
+            return 0;
+        }
+        if (found == key)
+            return 0;
+    }
+    add(&shared->lost_modules, 1);
+    return 0;
+}
+
 static void *mapped(const char *path)
 {
     long fd = BARE(openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
@@ -90,7 +138,7 @@ static void *mapped(const char *path)
 }
 
 /* Removes the object from the end of LD_PRELOAD; the variable too where there was none before. */
-static void undress(char **environment)
+void undress(char **environment)
 {
     static const char variable[] = "LD_PRELOAD=";
     for (char **entry = environment; entry && *entry; entry++) {
@@ -107,9 +155,10 @@ static void undress(char **environment)
             equal++;
         if (equal < object_len)
             continue;
-        if (tail[-1] == ':')
+        if (tail[-1] == ':') {
             tail[-1] = 0;
-        else if (tail == *entry + same) {
+            entry--; /* a program started while popen had it there has it twice */
+        } else if (tail == *entry + same) {
             for (char **later = entry; *later; later++)
                 later[0] = later[1];
             entry--;
@@ -136,11 +185,20 @@ __attribute__((constructor)) static void start(void)
     struct header *found = mapped(counts);
     if (!found || found->magic != MAGIC)
         return;
-    BARE(madvise, &hot_page, sizeof hot_page, MADV_WIPEONFORK, 0);
+    /* Where nothing is wiped (before Linux 4.14), children may go on with this process's number. */
+    kept.shares_rows = BARE(madvise, &hot_page, sizeof hot_page, MADV_WIPEONFORK, 0) < 0;
     add(&found->started, 1);
     kept.memory = found;
     kept.copies_above = found->memcpy_above;
     kept.copies_below = found->memcpy_below;
     kept.process = entered(0);
     hot = kept;
+    dl_iterate_phdr(note_module, NULL);
+}
+
+/* Libraries may have been loaded since. */
+__attribute__((destructor)) static void end(void)
+{
+    if (is_watched())
+        dl_iterate_phdr(note_module, NULL);
 }

@@ -7,6 +7,7 @@
  * distance; parts that go through the buffer have none. What was expected is checked against how far the
  * file's position moved, and where that does not agree, no distance is told. */
 #include "object.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,17 +58,29 @@ static size_t smaller(size_t one, size_t other)
     return one < other ? one : other;
 }
 
-static void lock(FILE *stream, bool locks)
+/* Not in every C library's main part before glibc 2.34: only threads need them, and those bring them along. */
+#pragma weak __pthread_register_cancel
+#pragma weak __pthread_unregister_cancel
+#pragma weak __pthread_unwind_next
+
+static void unlock(void *stream)
 {
-    if (locks && !alone())
-        flockfile(stream);
+    funlockfile(stream);
 }
 
-static void unlock(FILE *stream, bool locks)
-{
-    if (locks && !alone())
-        funlockfile(stream);
-}
+/* Does something with the stream locked, where other threads may use it too; unlocked again also where the thread is
+ * cancelled meanwhile. */
+#define WITH_LOCK(stream, locks, work) \
+    do { \
+        if (!(locks) || alone()) { \
+            work; \
+        } else { \
+            flockfile(stream); \
+            pthread_cleanup_push(unlock, stream); \
+            work; \
+            pthread_cleanup_pop(1); \
+        } \
+    } while (0)
 
 /* ---- reading whole items ---- */
 
@@ -109,11 +122,12 @@ static void has_read(FILE *stream, struct reading before, const void *memory, si
 #define READ_ITEMS(stream, locks, to, wanted, size, call_on) \
     if (!is_watched()) \
         return call_on; \
-    lock(stream, locks); \
-    struct reading before = reading(stream, wanted); \
-    size_t items = call_on; \
-    has_read(stream, before, to, wanted, items * (size)); \
-    unlock(stream, locks); \
+    size_t items; \
+    WITH_LOCK(stream, locks, { \
+        struct reading before = reading(stream, wanted); \
+        items = call_on; \
+        has_read(stream, before, to, wanted, items * (size)); \
+    }); \
     return items
 
 EXPORT size_t __fread_chk(void *, size_t, size_t, size_t, FILE *);
@@ -266,11 +280,12 @@ NEXT(puts);
 #define WRITE_ITEMS(locks, call_on) \
     if (!is_watched()) \
         return call_on; \
-    lock(stream, locks); \
-    struct writing before = writing(stream, size * count); \
-    size_t items = call_on; \
-    has_written(CALL_fwrite, stream, before, from, size * count, items * size); \
-    unlock(stream, locks); \
+    size_t items; \
+    WITH_LOCK(stream, locks, { \
+        struct writing before = writing(stream, size * count); \
+        items = call_on; \
+        has_written(CALL_fwrite, stream, before, from, size * count, items * size); \
+    }); \
     return items
 
 EXPORT size_t fwrite(const void *from, size_t size, size_t count, FILE *stream)
@@ -286,12 +301,13 @@ EXPORT size_t fwrite_unlocked(const void *from, size_t size, size_t count, FILE 
 #define WRITE_STRING(told, stream, locks, more, call_on) \
     if (!is_watched()) \
         return call_on; \
-    lock(stream, locks); \
-    size_t len = strlen(from); \
-    struct writing before = writing(stream, len); \
-    int result = call_on; \
-    has_written(told, stream, before, from, len + (more), result < 0 ? 0 : len + (more)); \
-    unlock(stream, locks); \
+    int result; \
+    WITH_LOCK(stream, locks, { \
+        size_t len = strlen(from); \
+        struct writing before = writing(stream, len); \
+        result = call_on; \
+        has_written(told, stream, before, from, len + (more), result < 0 ? 0 : len + (more)); \
+    }); \
     return result
 
 EXPORT int fputs(const char *from, FILE *stream)

@@ -409,6 +409,17 @@ fn wait_until_caught(process: u32, signal: u32) {
 }
 
 #[test]
+fn a_library_that_hangs_is_ended_with_the_run() {
+    let place = Place::new();
+    let source = "#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { close(1); for (;;) pause(); }\n";
+    let Some(object) = library(&place, "hang", source) else { return };
+    let mut command = Command::new("timeout");
+    command.args(["--preserve-status", "-k", "20", "2", env!("CARGO_BIN_EXE_fsprobe")]).args(QUICK);
+    command.args(["--len", "4K", "--allocators", "pages", "--preload", text(&object)]);
+    assert_eq!(command.output().unwrap().status.code(), Some(130), "it waits for what hangs");
+}
+
+#[test]
 fn a_signal_ends_it_with_what_was_seen() {
     let place = Place::new();
     let args =

@@ -5,6 +5,7 @@ mod common;
 use common::{Place, assert_fails, stderr, stdout, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -212,21 +213,32 @@ fn the_way_is_chosen_and_said() {
 #[test]
 fn signals_sent_to_fsprobe_reach_the_command() {
     let place = Place::new();
-    for via in WAYS {
-        let script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done";
+    for (via, signal) in WAYS.iter().flat_map(|via| ["TERM", "INT", "QUIT"].map(|signal| (*via, signal))) {
+        let script = format!("trap 'exit 9' {signal}; echo ready; while :; do sleep 0.05; done");
         let mut command =
-            place.fsprobe(&["trace", "--simulate", "zen3", "--via", via, "--", "sh", "-c", script]);
+            place.fsprobe(&["trace", "--simulate", "zen3", "--via", via, "--", "sh", "-c", &script]);
+        // SAFETY: the closure makes system calls only.
+        unsafe {
+            command.pre_exec(|| {
+                // where the tests run as a background job, these are ignored
+                for signal in [libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                Ok(())
+            })
+        };
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         if ready == "ready\n" {
-            assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+            let pid = child.id().to_string();
+            assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
         }
         let output = child.wait_with_output().unwrap();
         if is_closed(&output) {
             continue;
         }
-        assert_eq!(output.status.code(), Some(9), "{via}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(9), "{via} {signal}: {}", stderr(&output));
         let said = stderr(&output).replace('\n', " ");
         assert!(said.contains("Watched by"), "{via}: the table comes all the same: {said}");
     }

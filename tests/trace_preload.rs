@@ -4,6 +4,8 @@
 //! Each is watched in a process of its own (this test program again), in a temporary folder of its own, in
 //! which nothing may be left.
 
+#[path = "trace_preload/beyond.rs"]
+mod beyond;
 mod common;
 #[path = "trace_preload/workshop.rs"]
 mod workshop;
@@ -158,7 +160,7 @@ fn threads_children_and_programs_that_are_started() {
     let children = workshop.act(&acts, "children", "500");
     assert_preads(&children, 500);
     assert_eq!(rows(&children, "pread64").count(), 500, "each by itself");
-    assert_preads(&workshop.act(&acts, "starts", ""), 14);
+    assert_preads(&workshop.act(&acts, "starts", ""), 16);
     let library = workshop.build("library.c", &["-shared", "-fPIC"]);
     assert_preads(&workshop.act(&acts, "library", text(&library)), 1);
     let vforks = workshop.act(&acts, "vforks", "");

@@ -161,6 +161,34 @@ fn direct_reads_are_counted_and_not_copied() {
 }
 
 #[test]
+fn what_goes_from_file_to_file_is_told_with_its_bytes() {
+    each("between", |done, _| {
+        let told: Vec<(&str, Option<u64>)> = done
+            .watched
+            .unseen
+            .iter()
+            .filter(|u| u.bytes.is_some())
+            .map(|u| (u.what.as_str(), u.bytes))
+            .collect();
+        let wanted = [
+            ("1000 bytes that sendfile put into files", Some(1000)),
+            ("2000 bytes that splice put into files", Some(2000)),
+            ("3000 bytes that copy_file_range put into files", Some(3000)),
+        ];
+        assert_eq!(told, wanted, "what a pipe took is not among them");
+    });
+}
+
+#[test]
+fn cpu_time_that_nobody_waited_for_is_not_told() {
+    let script = |last: &str| format!("(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done){last}");
+    let Some(done) = watched(&["sh", "-c", &script("")]) else { return };
+    assert!(done.watched.cpu_ns.is_some());
+    let Some(left) = watched(&["sh", "-c", &script(" & exit 0")]) else { return };
+    assert_eq!(left.watched.cpu_ns, None, "of {} ns", left.watched.wall_ns);
+}
+
+#[test]
 fn programs_that_guard_or_bare_themselves() {
     for way in ["own-filter", "not-dumpable", "closes-all"] {
         for program in copies() {

@@ -4,6 +4,8 @@ use super::{Answer, Library, Order, Plan};
 use crate::report::{Allocator, Placed, SkippedPlacement, Subject, Way, printable};
 use crate::sys::child::{self, Preparation};
 use crate::sys::reason;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -171,6 +173,8 @@ impl Session<'_> {
         lock(running).insert(worker, (process.id(), began));
         let mut text = String::new();
         let read = process.stdout.take().map(|out| out.take(LONGEST_ANSWER).read_to_string(&mut text));
+        // it may go on with its stdout closed; until it is waited for, its number is its own
+        await_end(process.id());
         lock(running).remove(&worker);
         let ended = child::wait(process.id()).map_err(|error| reason(&error))?;
         let mut words = String::new();
@@ -195,6 +199,13 @@ impl Session<'_> {
     }
 }
 
+/// Returns when a child has ended, which is not waited for yet.
+fn await_end(child: u32) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let Some(pid) = Pid::from_raw(child.cast_signed()) else { return };
+    while waitid(WaitId::Pid(pid), options).is_err_and(|error| error == Errno::INTR) {}
+}
+
 /// The loader's own words where it does not take a library: it says so, and goes on without.
 fn refused_by_loader(words: &str) -> Option<String> {
     let line = words.lines().find(|line| line.contains("cannot be preloaded"))?;
@@ -211,6 +222,8 @@ fn end_overdue(running: &Running, stop: &(dyn Fn() -> bool + Sync), over: &Atomi
         let overdue = |began: &Instant| stop || began.elapsed() >= DEADLINE;
         for (child, _) in lock(running).values().filter(|(_, began)| overdue(began)) {
             child::signal_group(*child, libc::SIGKILL);
+            // it may have left its group
+            child::kill(*child);
         }
     }
 }

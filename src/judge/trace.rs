@@ -1,5 +1,6 @@
 //! Whether a watched program's copies land in deep bands, what that costs it, and whether that is its problem.
 
+mod bands;
 mod costs;
 mod counted;
 mod sampled;
@@ -8,6 +9,8 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod words;
+
+pub use bands::of_report;
 
 use crate::report::{State, TraceAnswer, TraceBands, Watched};
 use tally::Tally;
@@ -34,7 +37,7 @@ struct Loss {
 pub fn conclude(watched: &Watched, bands: &TraceBands, who: &str) -> TraceAnswer {
     let of_ns = watched.cpu_ns.unwrap_or(watched.wall_ns);
     let loss = match &watched.samples {
-        Some(samples) => sampled::loss(samples, bands, watched.cpu_ns),
+        Some(samples) => sampled::loss(samples, &watched.unseen, bands, watched.cpu_ns),
         None => counted::loss(&watched.copies, &watched.unseen, bands),
     };
     let state = state(&loss, watched, bands, of_ns as f64);
@@ -45,7 +48,8 @@ pub fn conclude(watched: &Watched, bands: &TraceBands, who: &str) -> TraceAnswer
         sentence,
         share_in_band: tally.all.share(),
         lost_ns: Some(tally.all.lost_ns.round() as u64),
-        lost_is_estimate: watched.samples.is_none() || bands.elsewhere,
+        // of calls the penalty, of samples the slowdown is what was measured at some length
+        lost_is_estimate: true,
         of_ns,
         rows: tally.rows(),
         threads: tally.threads(),
@@ -60,7 +64,10 @@ fn state(loss: &Loss, watched: &Watched, bands: &TraceBands, of_ns: f64) -> Stat
         // without a band nothing can land in one; that there is none has to be certain
         return if bands.state == State::Clean { State::Clean } else { State::Inconclusive };
     }
-    let blind = loss.tally.all.weight == 0.0 && watched.samples.is_none() && !watched.unseen.is_empty();
+    let blind = match &watched.samples {
+        Some(samples) => samples.taken == 0,
+        None => loss.tally.all.weight == 0.0 && !watched.unseen.is_empty(),
+    };
     match loss {
         _ if blind => State::Inconclusive,
         loss if loss.least_ns > 0.0 && loss.least_ns >= negligible => State::Affected,

@@ -46,17 +46,7 @@ fn usual(allowed: &[u32], siblings: impl Fn(u32) -> Option<Vec<u32>>) -> [u32; 2
 /// The CPUs that are threads of the same core, itself included.
 fn siblings(cpu: u32) -> Option<Vec<u32>> {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    listed(&fs::read_to_string(file).ok()?)
-}
-
-/// A list as the kernel writes it: `0,4` or `0-1`.
-fn listed(text: &str) -> Option<Vec<u32>> {
-    let mut all = Vec::new();
-    for part in text.trim().split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        all.extend(from.parse::<u32>().ok()?..=to.parse::<u32>().ok()?);
-    }
-    Some(all)
+    sys::proc::cpu_list(&fs::read_to_string(file).ok()?)
 }
 
 #[cfg(test)]
@@ -70,13 +60,6 @@ mod tests {
         assert_eq!(usual(&[2, 3], threads), [2, 3]);
         assert_eq!(usual(&[0, 1], |_| None), [0, 1]);
         assert_eq!(usual(&[5], threads), [5, 5]);
-    }
-
-    #[test]
-    fn the_kernels_lists_are_read() {
-        assert_eq!(listed("0,4\n"), Some(vec![0, 4]));
-        assert_eq!(listed("2-4,7"), Some(vec![2, 3, 4, 7]));
-        assert_eq!(listed(""), None);
     }
 
     #[test]

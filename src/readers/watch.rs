@@ -1,6 +1,7 @@
 //! Reads of one file among the system calls of a traced program: where the bytes landed, and how long it took.
 
 use crate::report::{Landed, distance, offset_of};
+use crate::sys::proc::DescriptorInfo;
 use crate::sys::tracer::{Call, Observer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -87,7 +88,7 @@ impl Observer for Watch {
             let position = match call.number {
                 libc::SYS_pread64 => call.arguments[3],
                 _ if from == From::Elsewhere => 0,
-                _ => position(thread, descriptor).unwrap_or(0),
+                _ => DescriptorInfo::of(thread, descriptor).map_or(0, |info| info.position),
             };
             self.begun.insert(thread, (from, position));
         }
@@ -108,12 +109,6 @@ impl Observer for Watch {
             }
         }
     }
-}
-
-/// Where a descriptor of another process stands.
-fn position(thread: u32, descriptor: i32) -> Option<u64> {
-    let info = std::fs::read_to_string(format!("/proc/{thread}/fdinfo/{descriptor}")).ok()?;
-    info.lines().find_map(|line| line.strip_prefix("pos:"))?.trim().parse().ok()
 }
 
 /// The landing of most bytes.

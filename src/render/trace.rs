@@ -9,8 +9,8 @@ mod tests;
 use super::number::{counted, offset};
 use super::terminal::Style;
 use super::text::{Paint, paint, paragraph};
-use crate::report::{AtOffset, State, Trace, Unseen, Via, printable};
-use table::{Cell, Table, duration, percent, size};
+use crate::report::{AtOffset, State, Trace, Unseen, Via, percent, printable};
+use table::{Cell, Table, duration, size};
 
 /// Rows of a table; what is beyond is summed up in one line.
 const ROWS: usize = 12;

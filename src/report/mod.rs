@@ -45,7 +45,7 @@ pub use pipe::{
     PipeSample, Rung,
 };
 pub use pmu::{Pmu, PmuCount, PmuEvent};
-pub use printable::printable;
+pub use printable::{percent, printable};
 pub use readers::{
     Excess, HugePages, Landed, MovedBuffer, Reader, ReaderName, Readers, Reason, SkippedReader, Times,
 };

@@ -1,4 +1,5 @@
-//! Text from files and machines made fit for a terminal: nothing in it can steer one.
+//! Text from files and machines made fit for a terminal, so that nothing in it can steer one; and shares as people
+//! read them.
 
 /// At most `longest` characters of a text, with every control character, terminal escape, direction
 /// override and invisible character written out (`\u{1b}`), and `…` where something was left out.
@@ -18,9 +19,20 @@ pub fn printable(text: &str, longest: usize) -> String {
     out
 }
 
+/// A share as people read it: `31 %`, `0.4 %`, `<0.1 %`; 100 % is all of it.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".into(),
+        p if p < 0.1 => "<0.1 %".into(),
+        p if p < 9.95 => format!("{p:.1} %"),
+        p if p > 99.5 && p < 100.0 => format!("{:.1} %", p.min(99.9)),
+        p => format!("{p:.0} %"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::{percent, printable};
 
     #[test]
     fn nothing_steers_the_terminal() {
@@ -31,6 +43,12 @@ mod tests {
             shown,
             "a\\u{1b}[31mb\\u{202e}c\\u{2066}\\u{200b}\\u{7f}\\u{9b}\\r\\n\\u{2028}\\u{feff}\\u{e0041}é®µ—'\"\\"
         );
+    }
+
+    #[test]
+    fn all_is_more_than_nearly_all() {
+        let told = [0.0, 0.0002, 0.004, 0.31, 0.996, 0.9999, 1.0].map(percent);
+        assert_eq!(told, ["0 %", "<0.1 %", "0.4 %", "31 %", "99.6 %", "99.9 %", "100 %"]);
     }
 
     #[test]

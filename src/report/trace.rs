@@ -131,8 +131,6 @@ pub struct Copies {
     pub failed: u64,
     /// Bytes that the calls moved.
     pub bytes: u64,
-    /// Nanoseconds inside the calls, summed; null where they were not timed.
-    pub ns: Option<u64>,
     /// Where the copies landed, by distance and class of length; one call may make several copies (readv). Sorted.
     pub landings: Vec<Landing>,
     /// Where the program's buffers were, by page offset; sorted.
@@ -172,8 +170,9 @@ pub struct Samples {
     pub taken: u64,
     /// Samples that the kernel dropped, for want of room or because it was throttled.
     pub lost: u64,
-    /// Whether copies in user space could be seen.
-    pub user_seen: bool,
+    /// Samples of which nobody can tell whether they met a copy: what they interrupted could not be read.
+    #[serde(default)]
+    pub unread: u64,
     /// Whether copies inside the kernel could be seen.
     pub kernel_seen: bool,
     /// Samples inside a `rep movs`, by who, where and distance; sorted.

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod pagemap;
 pub mod perf;
 pub mod perf_sample;
+pub mod proc;
 pub mod ptrace;
 pub mod region;
 pub mod reserve;

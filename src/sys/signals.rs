@@ -5,7 +5,7 @@ use signal_hook::consts::SIGXFSZ;
 use signal_hook::{flag, low_level};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// A further signal within this time is the same wish, as `timeout` and terminals send to a process and its
 /// group; a later one ends the process at once.
@@ -57,6 +57,23 @@ pub fn note(signals: &[i32]) -> io::Result<Arc<Caught>> {
         unsafe { low_level::register(number, handler) }?;
     }
     Ok(caught)
+}
+
+/// Raises `any` whenever a signal comes from now on, and `sent` where another process sent it: not the terminal, nor the
+/// kernel for another reason, which tell the whole process group.
+///
+/// # Errors
+/// Where the system refuses a handler.
+pub fn note_sender(number: i32, any: Arc<AtomicBool>, sent: Arc<AtomicBool>) -> io::Result<()> {
+    let handler = move |info: &libc::siginfo_t| {
+        any.store(true, Ordering::SeqCst);
+        // SI_USER, SI_QUEUE and SI_TKILL are not above 0, SI_KERNEL is (sigaction(2))
+        if info.si_code <= 0 {
+            sent.store(true, Ordering::SeqCst);
+        }
+    };
+    // SAFETY: the handler makes atomic stores only; it allocates nothing and cannot panic.
+    unsafe { signal_hook_registry::register_sigaction(number, handler) }.map(drop)
 }
 
 /// From now on a write past the limit of file size (`ulimit -f`) fails as one to a full disk does, and does not end
@@ -121,11 +138,9 @@ pub fn stop_here() {
     unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
 }
 
-/// Whether this process belongs to the foreground of the terminal that controls it; none where none does.
-pub fn in_foreground() -> Option<bool> {
-    let terminal = std::fs::File::open("/dev/tty").ok()?;
-    let group = rustix::termios::tcgetpgrp(terminal).ok()?;
-    Some(group == rustix::process::getpgrp())
+/// Whether a terminal controls this process.
+pub fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
 }
 
 #[cfg(test)]
@@ -150,6 +165,18 @@ mod tests {
             unsafe { libc::raise(libc::SIGTSTP) };
         }
         assert_eq!(action(), before);
+    }
+
+    #[test]
+    fn a_signal_of_a_process_is_told_from_others() {
+        let [any, sent] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        note_sender(libc::SIGWINCH, Arc::clone(&any), Arc::clone(&sent)).unwrap();
+        // SAFETY: the signal is handled.
+        unsafe { libc::kill(libc::getpid(), libc::SIGWINCH) };
+        while !any.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        assert!(sent.load(Ordering::SeqCst));
     }
 
     #[test]

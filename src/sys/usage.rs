@@ -24,13 +24,8 @@ pub fn thread() -> Option<ThreadUsage> {
     })
 }
 
-/// Nanoseconds of CPU time, user and system, of the children that this process has waited for, and of the
+/// Nanoseconds of CPU time, user and system apart, of the children that this process has waited for, and of the
 /// children that those had waited for.
-pub fn children_cpu_ns() -> Option<u64> {
-    children_ns().map(|[user, system]| user + system)
-}
-
-/// The same, user and system apart.
 pub fn children_ns() -> Option<[u64; 2]> {
     // SAFETY: rusage is plain numbers, for which all zeros are a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -58,6 +53,6 @@ mod tests {
             assert!(after.involuntary_switches >= before.involuntary_switches);
         }
         assert!(ticks_per_second() >= 1);
-        assert!(children_cpu_ns().is_some());
+        assert!(children_ns().is_some());
     }
 }

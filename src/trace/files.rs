@@ -6,10 +6,10 @@
 
 use crate::report::{FileKind, printable};
 use crate::sys::file_system::{self, Keeps};
+use crate::sys::proc::DescriptorInfo;
 use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxFlags, readlinkat, statx};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 /// Files of /proc kept open, so that a position costs one system call.
@@ -54,7 +54,10 @@ impl Files {
         if let Some(known) = self.tables.get(&table).and_then(|table| table.get(&descriptor)) {
             return Rc::clone(known);
         }
-        let opened = Rc::new(self.look_up(table, thread, descriptor).unwrap_or(UNKNOWN));
+        // What cannot be looked up now may be at its next use.
+        let Some(opened) = self.look_up(table, thread, descriptor).map(Rc::new) else {
+            return Rc::new(UNKNOWN);
+        };
         self.tables.entry(table).or_default().insert(descriptor, Rc::clone(&opened));
         opened
     }
@@ -106,9 +109,9 @@ impl Files {
     }
 
     /// What /proc says of a descriptor.
-    fn info(&mut self, table: u32, thread: u32, descriptor: i32) -> Option<Info> {
+    fn info(&mut self, table: u32, thread: u32, descriptor: i32) -> Option<DescriptorInfo> {
         let key = (table, descriptor);
-        if let Some(info) = self.infos.get(&key).and_then(read) {
+        if let Some(info) = self.infos.get(&key).and_then(DescriptorInfo::read) {
             return Some(info);
         }
         // The thread that it was opened by may be gone.
@@ -129,7 +132,7 @@ impl Files {
             opened => opened,
         };
         let file = file.ok()?;
-        let info = read(&file)?;
+        let info = DescriptorInfo::read(&file)?;
         self.infos.insert(key, file);
         self.kept.push_back(key);
         Some(info)
@@ -157,7 +160,8 @@ pub fn size(thread: u32, descriptor: i32) -> Option<u64> {
     statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::SIZE).ok().map(|stat| stat.stx_size)
 }
 
-fn of_regular(mount: Keeps, is_direct: bool) -> FileKind {
+/// The kind of a regular file, by what its file system keeps and whether it was opened with O_DIRECT.
+pub fn of_regular(mount: Keeps, is_direct: bool) -> FileKind {
     match mount {
         Keeps::MadeUp | Keeps::OwnCache => FileKind::Uncached,
         Keeps::Cached if is_direct => FileKind::Direct,
@@ -171,32 +175,6 @@ fn name(path: &str, is_deleted: bool) -> Option<Rc<str>> {
     let link = link.to_string_lossy();
     let name = if is_deleted { link.strip_suffix(" (deleted)").unwrap_or(&link) } else { &link };
     name.starts_with('/').then(|| printable(name, LONGEST_NAME).into())
-}
-
-/// What a file of /proc/PID/fdinfo says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Info {
-    position: u64,
-    flags: u32,
-    mount: u64,
-}
-
-fn read(file: &File) -> Option<Info> {
-    let mut text = [0; 128];
-    let len = file.read_at(&mut text, 0).ok()?;
-    Info::parse(std::str::from_utf8(text.get(..len)?).ok()?)
-}
-
-impl Info {
-    fn parse(text: &str) -> Option<Info> {
-        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        Some(Info {
-            position: value("pos:")?.parse().ok()?,
-            flags: u32::from_str_radix(value("flags:")?, 8).ok()?,
-            // Since Linux 3.15.
-            mount: value("mnt_id:").and_then(|number| number.parse().ok()).unwrap_or(0),
-        })
-    }
 }
 
 /// What a line of /proc/PID/mountinfo says, where it is this mount's (proc_pid_mountinfo(5)).
@@ -255,6 +233,7 @@ mod tests {
         let status = File::open("/proc/self/status").unwrap();
         assert_eq!(looked_up(&mut files, &status).kind, FileKind::Uncached);
         assert_eq!(*files.of(1, me, -1), UNKNOWN);
+        assert!(!files.tables[&1].contains_key(&-1), "it may be known the next time");
         assert_eq!(files.position(1, me, 1 << 30), None);
     }
 
@@ -301,13 +280,5 @@ mod tests {
         assert_eq!(of_regular(Keeps::Cached, true), FileKind::Direct);
         assert_eq!(of_regular(Keeps::AlwaysCached, true), FileKind::PageCache);
         assert_eq!(of_regular(Keeps::MadeUp, true), FileKind::Uncached);
-    }
-
-    #[test]
-    fn infos_of_old_and_new_kernels() {
-        let parse = |text| Info::parse(text).map(|info| (info.position, info.flags, info.mount));
-        assert_eq!(parse("pos:\t42\nflags:\t0102002\nmnt_id:\t27\nino:\t9\n"), Some((42, 0o102002, 27)));
-        assert_eq!(parse("pos:\t0\nflags:\t02\n"), Some((0, 2, 0)));
-        assert_eq!(parse("pos:\tx"), None);
     }
 }

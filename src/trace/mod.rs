@@ -5,6 +5,8 @@
 //! room may use `sys`, what `host` knows of the C library, and the report's words.
 
 mod files;
+mod inside;
+mod instruction;
 pub mod launch;
 pub mod preload;
 pub mod ptrace;
@@ -25,6 +27,12 @@ pub struct Done {
     pub watched: Watched,
     /// How the command ended; none where a running program was watched and left.
     pub status: Option<ExitStatus>,
+}
+
+/// CPU time as it can be told where the kernel told this: what processes have used that outlived the command, or that
+/// nobody waited for, is not among it, so that it is only known where it is not less than the time watched.
+fn all_of(cpu_ns: Option<u64>, wall_ns: u64, is_part: bool) -> Option<u64> {
+    cpu_ns.filter(|cpu_ns| !is_part || *cpu_ns >= wall_ns)
 }
 
 /// Why a way of watching gives nothing.

@@ -121,7 +121,6 @@ fn row_of(key: Key, counts: Counts) -> Copies {
         calls: counts.calls,
         failed: counts.failed,
         bytes: counts.bytes,
-        ns: None,
         landings: counts.landings.into_iter().map(landing).collect(),
         buffers: counts.buffers.into_iter().map(buffer).collect(),
     }

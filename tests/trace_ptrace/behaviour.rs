@@ -155,6 +155,25 @@ pub fn wait_until(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
+fn a_turn_is_given_back_at_exec() {
+    let Some(program) = copies().first() else { return };
+    let (_folder, source) = file();
+    let words = [program.to_str().unwrap(), "exec-in-a-read", source.to_str().unwrap()];
+    let mut watcher = watcher(&words).spawn().unwrap();
+    let began = Instant::now();
+    while watcher.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            watcher.kill().unwrap();
+            watcher.wait().unwrap();
+            panic!("a child waits for a turn that nobody has");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let said = std::io::read_to_string(watcher.stdout.take().unwrap()).unwrap();
+    assert!(said.contains("ended: Some(0)") || said.contains("is not possible here"), "{said}");
+}
+
+#[test]
 fn a_killed_watcher_leaves_nothing_stopped() {
     let Some(program) = copies().first() else { return };
     let (_folder, source) = file();

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -213,6 +214,54 @@ static void descriptors(void)
     }
 }
 
+/* Bytes into a file without a buffer, and into a pipe. */
+static void between(void)
+{
+    char other[4096];
+    snprintf(other, sizeof other, "%s.other", name);
+    int ends[2], in = opened(O_RDONLY), out = open(other, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    IS(out >= 0 && pipe(ends) == 0);
+    IS(sendfile(out, in, NULL, 1000) == 1000);
+    IS(splice(in, NULL, ends[1], NULL, 2000, 0) == 2000 && splice(ends[0], NULL, out, NULL, 2000, 0) == 2000);
+    IS(copy_file_range(in, NULL, out, NULL, 3000, 0) == 3000);
+}
+
+static void *execs_on(void *left)
+{
+    char *words[] = {(char *)own, "exec-in-a-read", (char *)name, NULL};
+    usleep(3000);
+    setenv("LEFT", left, 1);
+    execv(own, words);
+    _exit(96);
+}
+
+/* Again and again a thread runs exec while the first one reads a file; a child reads on at the same position. */
+static void exec_in_a_read(void)
+{
+    const char *given = getenv("LEFT");
+    int left = given ? atoi(given) : 20, status;
+    char next[16], other[4096];
+    pthread_t thread;
+    snprintf(other, sizeof other, "%s.%d", name, left);
+    int fd = open(other, O_RDWR | O_CREAT, 0600);
+    IS(fd >= 0 && ftruncate(fd, 65536) == 0);
+    if (left == 0) {
+        while (wait(&status) > 0)
+            IS(status == 0);
+        return;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 300; i++)
+            IS(read(fd, AT(0), 100) >= 0);
+        _exit(0);
+    }
+    snprintf(next, sizeof next, "%d", left - 1);
+    IS(pthread_create(&thread, NULL, execs_on, next) == 0);
+    for (;;)
+        IS(read(fd, AT(0), 1) >= 0);
+}
+
 static void direct(void)
 {
     int fd = open(name, O_RDONLY | O_DIRECT);
@@ -256,6 +305,8 @@ int main(int count, char **words)
     WAY("interrupted", interrupted())
     WAY("descriptors", descriptors())
     WAY("direct", direct())
+    WAY("between", between())
+    WAY("exec-in-a-read", exec_in_a_read())
     WAY("own-filter", own_filter(); some_preads(10))
     WAY("not-dumpable", prctl(PR_SET_DUMPABLE, 0); some_preads(10))
     WAY("closes-all", for (int fd = 0; fd < 1024; fd++) close(fd); some_preads(10))

@@ -67,6 +67,15 @@ fn a_job_stops_and_goes_on_with_its_command() {
     wait_until("the shell has the terminal", || said.lock().unwrap().contains("the 2nd job"));
     press("fg\n");
     wait_until("both go on", || state(&command) == Some('S') && state(&own) == Some('S'));
+    // who stops the command alone continues the command alone
+    let send =
+        |signal: &str| assert!(Command::new("kill").args([signal, &command]).status().unwrap().success());
+    send("-STOP");
+    wait_until("the command is stopped", || state(&command) == Some('t'));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(state(&own) != Some('T'), "fsprobe is not");
+    send("-CONT");
+    wait_until("the command goes on", || state(&command) == Some('S'));
     // a shell may still be handing the terminal over when both run
     for _ in 0..30 {
         press("\x03");

@@ -95,18 +95,23 @@ fn newest(host: &Host) -> Known {
         Ok(report) => judge::again(report),
         Err(error) => return Known::Unfit(Some(printable(&error.to_string(), LONGEST))),
     };
-    let same = |report: &Report| {
-        (&report.host.cpu.signature, &report.host.kernel.release)
-            == (&host.cpu.signature, &host.kernel.release)
-    };
     let unfit = |why: &str| Known::Unfit(Some(format!("the newest report is {why}")));
     match of(&report, BandsFrom::Report, &source(&report, "the newest report")) {
         _ if report.is_simulated() => unfit("a model's"),
-        _ if !same(&report) => unfit("of another CPU or kernel"),
+        _ if !runs_the_same(&report.host, host) => unfit("of another CPU, microcode, kernel or hypervisor"),
         None => unfit("one without reads"),
         Some(bands) if bands.lens.is_empty() => unfit("inconclusive"),
         Some(bands) => Known::Bands(bands),
     }
+}
+
+/// Whether two hosts agree in what decides the bands of reads.
+fn runs_the_same(one: &Host, other: &Host) -> bool {
+    let of = |host: &Host| {
+        let Host { cpu, kernel, hypervisor, .. } = host;
+        (cpu.signature.clone(), cpu.microcode.clone(), kernel.release.clone(), hypervisor.clone())
+    };
+    of(one) == of(other)
 }
 
 /// The bands of a quick check of this machine; `unfit` is why no report does.
@@ -124,5 +129,27 @@ pub(super) fn checked(unfit: Option<&str>, is_stopped: bool) -> MetBands {
                 .unwrap_or_else(|| unknown(skipped().unwrap_or_else(|| "it holds no reads".into())))
         }
         Err(failure) => unknown(printable(&failure.to_string(), LONGEST)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_old_after_an_update_of_what_decides() {
+        let host = crate::host::gather(false);
+        assert!(runs_the_same(&host, &host.clone()));
+        let changes: [fn(&mut Host); 4] = [
+            |host| host.cpu.signature = "another".into(),
+            |host| host.cpu.microcode = Some(vec!["0x1".into()]),
+            |host| host.kernel.release = "another".into(),
+            |host| host.hypervisor = Some("another".into()),
+        ];
+        for change in changes {
+            let mut other = host.clone();
+            change(&mut other);
+            assert!(!runs_the_same(&host, &other));
+        }
     }
 }

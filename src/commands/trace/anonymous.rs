@@ -58,7 +58,6 @@ mod tests {
             calls: 1,
             failed: 0,
             bytes: 1,
-            ns: None,
             landings: vec![],
             buffers: vec![],
         };

@@ -2,10 +2,7 @@
 
 use crate::cli::TraceArgs;
 use crate::commands::{Failure, check};
-use crate::report::{
-    Axis, Band, Depth, PathVerdict, Report, Scan, State, TraceBand, TraceBands, TracePath, distance, load,
-    printable,
-};
+use crate::report::{Report, State, TraceBands, load, printable};
 use crate::sys;
 use crate::{host, judge};
 use std::path::Path;
@@ -69,58 +66,9 @@ fn unknown(why: &str) -> TraceBands {
     }
 }
 
-/// The deep bands of a report, by distance.
+/// The deep bands of a report, with whether it is of another CPU than this one.
 fn of_report(report: &Report) -> TraceBands {
-    let verdict = &report.verdict;
-    let mut paths: Vec<&PathVerdict> = Vec::new();
-    for found in &verdict.paths {
-        // allocators measured the same path: the one that shows most of its bands tells
-        match paths.iter_mut().find(|path| (path.path, path.len) == (found.path, found.len)) {
-            Some(path) if width(found) > width(path) => *path = found,
-            Some(_) => {}
-            None => paths.push(found),
-        }
-    }
-    let simulated = report.is_simulated();
-    TraceBands {
-        source: String::new(),
-        simulated,
-        elsewhere: simulated || is_of_another_cpu(report),
-        state: verdict.state,
-        paths: paths.into_iter().map(path).collect(),
-    }
-}
-
-fn path(verdict: &PathVerdict) -> TracePath {
-    TracePath {
-        path: verdict.path,
-        len: verdict.len,
-        baseline_bytes_per_s: Some(verdict.baseline_bytes_per_s).filter(|speed| *speed > 0.0),
-        bands: deep(verdict).collect(),
-    }
-}
-
-fn width(verdict: &PathVerdict) -> u32 {
-    deep(verdict).map(|band| u32::from(band.to.wrapping_sub(band.from) % 4096) + 1).sum()
-}
-
-/// Confirmed deep bands, as far as they are known by distance.
-fn deep(verdict: &PathVerdict) -> impl Iterator<Item = TraceBand> {
-    let is_deep = |band: &&Band| band.confirmed && band.depth == Depth::Deep;
-    verdict.bands.iter().filter(is_deep).filter_map(|band| {
-        let (from, to) = verdict.by_distance(band).or_else(|| at_zero(band))?;
-        let (slowdown, penalty_ns_per_kib) = (band.slowdown, band.penalty_ns_per_kib);
-        Some(TraceBand { from, to, slowdown, penalty_ns_per_kib })
-    })
-}
-
-/// The distances of a band whose axis could not be told, the other side having been at 0x000.
-fn at_zero(band: &Band) -> Option<(u16, u16)> {
-    match (band.axis, band.scan) {
-        (Some(Axis::Dst | Axis::Src), _) => None,
-        (_, Scan::Dst) => Some((band.from, band.to)),
-        (_, Scan::Src) => Some((distance(0, band.to), distance(0, band.from))),
-    }
+    judge::trace::of_report(report, is_of_another_cpu(report))
 }
 
 /// Whether a report was recorded on a CPU that this machine's is not.
@@ -133,7 +81,7 @@ fn is_of_another_cpu(report: &Report) -> bool {
 mod tests {
     use super::*;
     use crate::commands::sweep::simulated;
-    use crate::report::PathName;
+    use crate::report::{PathName, TracePath};
     use crate::simulate::Model;
 
     #[test]

@@ -7,7 +7,8 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a terminal sends to the whole process group: the command has it already.
+/// What a terminal sends to the whole process group, so that the command has it already; from anybody else it is for
+/// fsprobe alone.
 const OF_GROUP: [i32; 2] = [SIGINT, SIGQUIT];
 
 /// What others send to fsprobe alone, and mean the command.
@@ -19,7 +20,7 @@ pub enum Signals {
     OfCommand {
         /// Signals to pass on.
         sent: Vec<(i32, Arc<AtomicBool>)>,
-        /// Whether the terminal has sent one.
+        /// Whether an interrupt came, from whomever.
         interrupted: Arc<AtomicBool>,
     },
     /// The first one ends the watching.
@@ -30,10 +31,13 @@ impl Signals {
     /// For a command. What is ignored stays ignored, so that the command ignores it too.
     pub fn of_command() -> Result<Signals, Failure> {
         let interrupted = Arc::new(AtomicBool::new(false));
-        for number in heeded(&OF_GROUP) {
-            flag::register(number, Arc::clone(&interrupted)).map_err(Failure::line)?;
-        }
         let mut sent = Vec::new();
+        for number in heeded(&OF_GROUP) {
+            let alone = Arc::new(AtomicBool::new(false));
+            signals::note_sender(number, Arc::clone(&interrupted), Arc::clone(&alone))
+                .map_err(Failure::line)?;
+            sent.push((number, alone));
+        }
         for number in heeded(&PASSED_ON) {
             let came = Arc::new(AtomicBool::new(false));
             flag::register(number, Arc::clone(&came)).map_err(Failure::line)?;

@@ -9,8 +9,13 @@ pub enum Place {
     Outside,
     /// Inside this one.
     Inside(TraceBand),
-    /// The distance is not known; where it lies deepest, a copy loses this band's penalty.
-    Unknown(Option<TraceBand>),
+    /// The distance is not known, or no path that stands for the copy was measured; where it lies deepest, a copy
+    /// loses this band's penalty.
+    Unknown {
+        worst: Option<TraceBand>,
+        /// Whether a path was.
+        measured: bool,
+    },
     /// Nothing is copied by the CPU, or by a driver of its own.
     NotCopied,
 }
@@ -59,13 +64,17 @@ pub fn of_sample(kernel: Option<&str>) -> &'static [PathName] {
     }
 }
 
-/// The first of the paths that was measured, at the length nearest to this one.
+/// The first of the paths that was measured, at each length.
+pub fn lengths<'a>(bands: &'a TraceBands, paths: &[PathName]) -> impl Iterator<Item = &'a TracePath> + Clone {
+    let is_measured = |name: &&PathName| bands.paths.iter().any(|path| path.path == **name);
+    let first = paths.iter().find(is_measured).copied();
+    bands.paths.iter().filter(move |path| Some(path.path) == first)
+}
+
+/// The same at the length nearest to this one.
 pub fn measured<'a>(bands: &'a TraceBands, paths: &[PathName], len: f64) -> Option<&'a TracePath> {
     let far = |path: &TracePath| ((path.len.max(1) as f64) / len.max(1.0)).log2().abs();
-    let nearest = |name: &PathName| {
-        bands.paths.iter().filter(|path| path.path == *name).min_by(|a, b| far(a).total_cmp(&far(b)))
-    };
-    paths.iter().find_map(nearest)
+    lengths(bands, paths).min_by(|a, b| far(a).total_cmp(&far(b)))
 }
 
 /// The band of a path that holds a distance.
@@ -101,9 +110,9 @@ pub fn place(
     let path = measured(bands, of_call(call, kind, from_file), len);
     match (path, distance) {
         (Some(path), Some(distance)) => band(path, distance).map_or(Place::Outside, Place::Inside),
-        (Some(path), None) => Place::Unknown(deepest(path)),
+        (Some(path), None) => Place::Unknown { worst: deepest(path), measured: true },
         // no path that would tell was measured: its bands may be those of any
-        (None, _) => Place::Unknown(worst(bands)),
+        (None, _) => Place::Unknown { worst: worst(bands), measured: false },
     }
 }
 

@@ -34,24 +34,28 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
                     let lost_ns = lost(bytes, Some(band));
                     tally.add(&what, &who, landing.distance, bytes, Some((band, lost_ns)));
                 }
-                Place::Unknown(worst) => {
+                Place::Unknown { worst, measured } => {
                     tally.add(&what, &who, None, bytes, None);
-                    let could = lost(bytes, worst) * doubtful(copies, worst);
-                    doubts.add(words::kind(copies.kind), SAMPLE, could);
+                    let could = lost(bytes, worst) * doubtful(copies, &landing, worst);
+                    doubts.add(words::kind(copies.kind, measured), SAMPLE, could);
                 }
             }
         }
     }
     let worst = costs::worst(bands);
     for unseen in unseen {
-        let remedy = unseen.remedy.as_deref().unwrap_or("nothing shows them");
-        if unseen.any && worst.is_some() {
-            doubts.add(&unseen.what, remedy, f64::INFINITY);
-        }
-        doubts.add("calls that were not seen", remedy, lost(unseen.bytes.unwrap_or(0) as f64, worst));
+        let remedy = unseen.remedy.as_deref().unwrap_or(words::NOTHING);
+        doubts.add(
+            "calls that were not seen",
+            &printable(remedy, 200),
+            lost(unseen.bytes.unwrap_or(0) as f64, worst),
+        );
     }
+    // any number of copies may be among it
+    let hidden = unseen.iter().find(|unseen| unseen.any && worst.is_some());
     let lost_ns = tally.all.lost_ns;
-    Loss { tally, least_ns: lost_ns, most_ns: lost_ns + doubts.all_ns, doubt: doubts.most() }
+    let most_ns = if hidden.is_some() { f64::INFINITY } else { lost_ns + doubts.all_ns };
+    Loss { tally, least_ns: lost_ns, most_ns, doubt: hidden.map(words::not_seen).or_else(|| doubts.most()) }
 }
 
 /// What bytes lose in a band.
@@ -59,12 +63,15 @@ fn lost(bytes: f64, band: Option<TraceBand>) -> f64 {
     band.map_or(0.0, |band| bytes / 1024.0 * band.penalty_ns_per_kib.max(0.0))
 }
 
-/// The share of copies of unknown distance that may have landed in a band: all, but for pipes. Those fill pages
-/// from their start, so that for whole pages the program's buffer alone decides.
-fn doubtful(copies: &Copies, band: Option<TraceBand>) -> f64 {
+/// The share of a landing of unknown distance that may lie in a band: all, but for pipes. Those fill pages from their
+/// start, so that where nothing but whole pages goes through, the program's buffer alone decides. A write(2) of whole
+/// pages begins a page of its own whatever went before (pipe_write of fs/pipe.c), unlike a part of a writev, or a
+/// stream's blocks.
+fn doubtful(copies: &Copies, landing: &Landing, band: Option<TraceBand>) -> f64 {
     let all: u64 = copies.buffers.iter().map(|at| at.bytes).sum();
-    let whole_pages = copies.bytes / copies.calls.max(1) >= u64::from(PAGE);
-    if copies.kind != FileKind::Pipe || all == 0 || !whole_pages {
+    let nothing_else = copies.landings.iter().all(are_whole_pages);
+    let decides = are_whole_pages(landing) && (nothing_else || copies.call == "write");
+    if copies.kind != FileKind::Pipe || all == 0 || !decides {
         return 1.0;
     }
     let landed = |at: &&AtOffset| {
@@ -72,7 +79,14 @@ fn doubtful(copies: &Copies, band: Option<TraceBand>) -> f64 {
         band.is_some_and(|band| band.contains(distance))
     };
     let inside: u64 = copies.buffers.iter().filter(landed).map(|at| at.bytes).sum();
-    inside as f64 / all as f64
+    // among others, which buffers were those of this landing is not known
+    let of = if nothing_else { all } else { landing.bytes };
+    (inside as f64 / of.max(1) as f64).min(1.0)
+}
+
+/// Whether a landing's copies were of whole pages, as far as their sum tells.
+fn are_whole_pages(landing: &Landing) -> bool {
+    landing.bytes > 0 && landing.bytes.is_multiple_of(landing.copies.max(1).saturating_mul(u64::from(PAGE)))
 }
 
 /// What shows the distances that no call tells.
@@ -94,10 +108,7 @@ impl Doubts {
     /// The largest, as the end of a sentence.
     fn most(self) -> Option<String> {
         let most = self.each_ns.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ns)| *ns > 0.0);
-        most.map(|((what, remedy), ns)| match ns.is_finite() {
-            true => format!("most of that in {what} ({remedy})"),
-            false => format!("not seen were {} ({})", printable(&what, 200), printable(&remedy, 200)),
-        })
+        most.map(|((what, remedy), _)| format!("most of that in {what} ({remedy})"))
     }
 }
 

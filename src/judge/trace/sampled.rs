@@ -2,8 +2,8 @@
 
 use super::costs;
 use super::tally::{Tally, What, Who};
-use super::{Loss, Z};
-use crate::report::{Inside, Samples, Site, TraceBand, TraceBands};
+use super::{Loss, Z, words};
+use crate::report::{Inside, Samples, Site, TraceBand, TraceBands, Unseen};
 
 /// The length whose slowdown is taken: an interrupt does not tell how much the program asked for.
 const LEN: f64 = 65536.0;
@@ -11,39 +11,61 @@ const LEN: f64 = 65536.0;
 /// Fewer samples in bands than this prove nothing: Wilson's bounds are too narrow there.
 const FEWEST: u64 = 5;
 
-/// What the copies lose, with 95 % bounds: samples are a draw from the program's time.
-pub fn loss(samples: &Samples, bands: &TraceBands, cpu_ns: Option<u64>) -> Loss {
+/// What the copies lose, with 95 % bounds: samples are a draw from the program's time. Copies of other lengths lose
+/// less or more of theirs, so that the bounds also take the least and the most of all lengths that were measured.
+pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Option<u64>) -> Loss {
     let mut tally = Tally::new(false);
     let period_ns = samples.period_ns as f64;
-    let gain = |band: &TraceBand| gain(band, bands.elsewhere);
-    let mut hits = 0;
+    let gain = |band: TraceBand| gain(&band, bands.elsewhere);
+    let (mut hit, mut may_have_hit) = (Hits::default(), Hits::default());
     for inside in &samples.inside {
-        let found = costs::measured(bands, costs::of_sample(inside.kernel.as_deref()), LEN);
-        let band = found.and_then(|path| costs::band(path, inside.distance));
+        let paths = costs::of_sample(inside.kernel.as_deref());
+        let usual = costs::measured(bands, paths, LEN).and_then(|path| costs::band(path, inside.distance));
+        let all =
+            costs::lengths(bands, paths).filter_map(|path| costs::band(path, inside.distance)).map(gain);
         let ns = inside.samples as f64 * period_ns;
-        if band.is_some() {
-            hits += inside.samples;
+        if usual.is_some() {
+            hit.add(inside.samples, all.clone().fold(f64::INFINITY, f64::min));
+        }
+        if let Some(most) = all.max_by(f64::total_cmp) {
+            may_have_hit.add(inside.samples, most);
         }
         let who: Who = (inside.pid, Some(inside.tid), inside.program.clone());
-        tally.add(&what(inside), &who, Some(inside.distance), ns, band.map(|band| (band, ns * gain(&band))));
+        tally.add(&what(inside), &who, Some(inside.distance), ns, usual.map(|band| (band, ns * gain(band))));
     }
-    let all_bands = bands.paths.iter().flat_map(|path| &path.bands);
-    let worst = all_bands.map(gain).fold(0.0, f64::max);
-    let mean = match hits {
-        // the time here is what a share of it is of
-        0 => worst.min(1.0),
-        hits => tally.all.lost_ns / (hits as f64 * period_ns).max(1.0),
-    };
-    let taken = samples.taken.max(hits);
+    let worst = bands.paths.iter().flat_map(|path| &path.bands).copied().map(gain).fold(0.0, f64::max);
+    let taken = samples.taken.max(may_have_hit.samples);
     // a program may end before its first sample
     let seen_ns = (taken as f64 * period_ns).max(whole_ns(samples, cpu_ns));
-    let [low, high] = bounds(hits, taken).map(|share| share * seen_ns);
-    let unseen_ns = unseen_ns(samples, cpu_ns);
+    let least_ns = bounds(hit.samples, taken)[0] * seen_ns * hit.mean().unwrap_or_default();
+    // the time here is what a share of it is of
+    let most_ns =
+        bounds(may_have_hit.samples, taken)[1] * seen_ns * may_have_hit.mean().unwrap_or(worst.min(1.0));
+    let unseen_ns = unseen_ns(samples, cpu_ns) + samples.unread as f64 * period_ns;
+    let hidden = unseen.iter().find(|unseen| unseen.any && worst > 0.0);
     Loss {
-        least_ns: if hits < FEWEST { 0.0 } else { low * mean },
-        most_ns: high * mean + unseen_ns * worst,
-        doubt: doubt(samples, unseen_ns > 0.0),
+        least_ns: if hit.samples < FEWEST { 0.0 } else { least_ns },
+        most_ns: if hidden.is_some() { f64::INFINITY } else { most_ns + unseen_ns * worst },
+        doubt: Some(hidden.map_or_else(|| doubt(samples, unseen_ns > 0.0), words::not_seen)),
         tally,
+    }
+}
+
+/// Samples that met a band, with what is lost of their time.
+#[derive(Default)]
+struct Hits {
+    samples: u64,
+    gains: f64,
+}
+
+impl Hits {
+    fn add(&mut self, samples: u64, gain: f64) {
+        self.samples += samples;
+        self.gains += samples as f64 * gain;
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.gains / self.samples as f64)
     }
 }
 
@@ -68,7 +90,7 @@ fn bounds(hits: u64, taken: u64) -> [f64; 2] {
 /// All of the program's CPU time, where all of it could be sampled.
 fn whole_ns(samples: &Samples, cpu_ns: Option<u64>) -> f64 {
     match cpu_ns {
-        _ if !(samples.user_seen && samples.kernel_seen) => 0.0,
+        _ if !samples.kernel_seen => 0.0,
         Some(cpu_ns) => cpu_ns as f64,
         None if samples.taken == 0 => f64::INFINITY,
         None => 0.0,
@@ -79,30 +101,28 @@ fn whole_ns(samples: &Samples, cpu_ns: Option<u64>) -> f64 {
 fn unseen_ns(samples: &Samples, cpu_ns: Option<u64>) -> f64 {
     let period_ns = samples.period_ns as f64;
     let lost_ns = samples.lost as f64 * period_ns;
-    if samples.user_seen && samples.kernel_seen {
-        return lost_ns;
-    }
     match cpu_ns {
+        _ if samples.kernel_seen => lost_ns,
         Some(cpu_ns) => (cpu_ns as f64 - samples.taken as f64 * period_ns).max(lost_ns),
         None => f64::INFINITY,
     }
 }
 
-fn doubt(samples: &Samples, unseen: bool) -> Option<String> {
-    let seen = (samples.user_seen, samples.kernel_seen);
-    Some(match seen {
-        (true, false) if unseen => {
+fn doubt(samples: &Samples, unseen: bool) -> String {
+    match samples.kernel_seen {
+        false if unseen => {
             "copies inside the kernel could not be seen; with CAP_PERFMON or sysctl kernel.perf_event_paranoid=1 they can, \
              and --via preload counts calls without either"
-                .into()
         }
-        (false, true) if unseen => "copies in user space could not be seen; --via preload counts calls".into(),
-        (false, false) => "no copy could be seen; --via preload counts calls".into(),
         _ if samples.lost > samples.taken / 10 => {
-            "the kernel dropped too many samples; watch less at once, or count calls with --via preload".into()
+            "the kernel dropped too many samples; watch less at once, or count calls with --via preload"
         }
-        _ => "too few samples tell; let it run longer, or count calls with --via preload or ptrace".into(),
-    })
+        _ if samples.unread > samples.taken / 10 => {
+            "what too many samples interrupted could not be read; run fsprobe as root, or count calls with --via preload"
+        }
+        _ => "too few samples tell; let it run longer, or count calls with --via preload or ptrace",
+    }
+    .into()
 }
 
 /// What copies: the place in the program, and the kernel's path where it copies for it.

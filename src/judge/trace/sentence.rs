@@ -51,7 +51,6 @@ impl Sentence<'_> {
         let share = percent(all.share().unwrap_or_default());
         let (who, place) = (self.who(), self.place());
         let (lost, of) = (duration(all.lost_ns), duration(self.of_ns as f64));
-        let about = if self.counted() || self.bands.elsewhere { "about " } else { "" };
         let landed = match self.counted() {
             true => {
                 let done = match self.way(|sum| sum.weight, 0.9) {
@@ -67,13 +66,16 @@ impl Sentence<'_> {
         };
         let cost = if self.bands.elsewhere {
             format!(
-                "on the machine of {}, that would take {about}{lost} on top of the {of} here",
+                "on the machine of {}, that would take about {lost} on top of the {of} here",
                 self.bands.source
             )
         } else {
-            format!("{about}{lost} of {of} lost")
+            format!("about {lost} of {of} lost")
         };
-        let estimate = if self.counted() { " (an estimate, by what a KiB loses in the band)" } else { "" };
+        let estimate = match self.counted() {
+            true => " (an estimate, by what a KiB loses in the band)",
+            false => " (an estimate: samples do not tell how long a copy is, and 64 KiB lose that much)",
+        };
         format!("{landed}: {cost}{estimate}; {}.", self.advice())
     }
 
@@ -181,6 +183,12 @@ impl Sentence<'_> {
     fn inconclusive(&self) -> String {
         let source = &self.bands.source;
         if !self.bands.any() {
+            if self.bands.state == State::Affected {
+                return format!(
+                    "cannot tell: the deep bands of {source} depend on the page offset of one side alone, or their paths are \
+                     undecided, so that distances say nothing."
+                );
+            }
             return format!(
                 "cannot tell: whether there is a deep band is in doubt in {source}; a report of fsprobe sweep, named with \
                  --report, would settle it."

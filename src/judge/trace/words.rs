@@ -1,6 +1,6 @@
 //! Numbers and names in a verdict's sentence.
 
-use crate::report::{FileKind, TraceBands};
+use crate::report::{self, FileKind, TraceBands, Unseen, printable};
 
 /// `2.1 s`, `340 ms`, `12 µs`: two digits, as an estimate deserves.
 pub fn duration(ns: f64) -> String {
@@ -14,13 +14,7 @@ pub fn duration(ns: f64) -> String {
 
 /// `31 %`, `0.4 %`, `under 0.1 %`.
 pub fn percent(share: f64) -> String {
-    match share * 100.0 {
-        0.0 => "0 %".into(),
-        p if p < 0.1 => "under 0.1 %".into(),
-        p if p < 9.95 => format!("{p:.1} %"),
-        p if p > 99.5 && p < 100.0 => format!("{:.1} %", p.min(99.9)),
-        p => format!("{p:.0} %"),
-    }
+    report::percent(share).replace('<', "under ")
 }
 
 /// `3.2 GiB`, `12 MiB`, `700 B`.
@@ -35,19 +29,32 @@ pub fn size(bytes: f64) -> String {
     }
 }
 
-/// Where bytes of a kind of file lie.
-pub fn kind(kind: FileKind) -> &'static str {
+/// Where bytes of a kind of file lie whose distance is not known; `measured` tells whether it is only that.
+pub fn kind(kind: FileKind, measured: bool) -> &'static str {
     match kind {
+        FileKind::PageCache if measured => {
+            "files whose distance could not be told (a stream's own buffer, for one)"
+        }
         FileKind::PageCache => "files by a path that was not measured",
         FileKind::Direct => "files opened with O_DIRECT",
         FileKind::Pipe => "pipes",
         FileKind::Socket => "sockets",
         FileKind::Device => "devices",
         FileKind::Uncached => "files outside the page cache",
-        FileKind::Memory => "memory",
+        FileKind::Memory if measured => "memory, of which nobody knows which copies are a rep movs",
+        FileKind::Memory => "memory, by a path that was not measured",
         FileKind::Unknown => "files that could not be told",
     }
 }
+
+/// What was not seen and what would show it, as the end of a sentence.
+pub fn not_seen(unseen: &Unseen) -> String {
+    let remedy = unseen.remedy.as_deref().unwrap_or(NOTHING);
+    format!("not seen were {} ({})", printable(&unseen.what, 200), printable(remedy, 200))
+}
+
+/// Where there is no remedy.
+pub const NOTHING: &str = "nothing shows them";
 
 /// `distance 0x001-0x00f`, each band once.
 pub fn bands(bands: &TraceBands) -> String {

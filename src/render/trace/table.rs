@@ -166,17 +166,6 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// `31 %`, `0.4 %`, `<0.1 %`.
-pub fn percent(share: f64) -> String {
-    match share * 100.0 {
-        0.0 => "0 %".into(),
-        p if p < 0.1 => "<0.1 %".into(),
-        p if p < 9.95 => format!("{p:.1} %"),
-        p if p > 99.5 && p < 100.0 => format!("{:.1} %", p.min(99.9)),
-        p => format!("{p:.0} %"),
-    }
-}
-
 /// A number in at most eight columns.
 pub fn count(number: u64) -> String {
     match number {

@@ -122,7 +122,7 @@ fn sampled() -> Trace {
                 period_ns: 1_000_000,
                 taken: 9100,
                 lost: 3,
-                user_seen: true,
+                unread: 0,
                 kernel_seen: true,
                 inside: vec![],
             }),

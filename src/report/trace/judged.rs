@@ -71,7 +71,8 @@ pub struct TraceAnswer {
     pub share_in_band: Option<f64>,
     /// Nanoseconds lost.
     pub lost_ns: Option<u64>,
-    /// Whether `lost_ns` is estimated from a band's measured penalty; false where it is measured time.
+    /// Whether `lost_ns` is an estimate: from the penalty of a band, or from its slowdown at one length, since samples do
+    /// not tell how long a copy is. False where it is measured time, as no way of watching here has it.
     pub lost_is_estimate: bool,
     /// Nanoseconds that the loss is a part of: CPU time, or wall time where that is unknown.
     pub of_ns: u64,

@@ -9,13 +9,15 @@ pub const MAGIC: u64 = 0x316f_6c65_7270_7366;
 pub const PROCESSES: usize = 16_384;
 const FILES: usize = 8192;
 const STRANGERS: usize = 256;
+const MODULES: usize = 1024;
 pub const NAME_BYTES: usize = 1_048_576;
 const ROWS: usize = 262_144;
 
 const PROCESSES_AT: usize = 4096;
 const FILES_AT: usize = PROCESSES_AT + PROCESSES * 32;
 const STRANGERS_AT: usize = FILES_AT + FILES * 64;
-const NAMES_AT: usize = STRANGERS_AT + STRANGERS * 32;
+pub const MODULES_AT: usize = STRANGERS_AT + STRANGERS * 32;
+pub const NAMES_AT: usize = MODULES_AT + MODULES * 32;
 const ROWS_AT: usize = NAMES_AT + NAME_BYTES;
 /// Bytes of the whole.
 pub const ALL_BYTES: usize = ROWS_AT + ROWS * 32;
@@ -38,6 +40,10 @@ pub enum Head {
     LostBytes,
     Stale,
     MovedBytes,
+    BetweenFiles,
+    Beyond,
+    LostFiles,
+    LostModules,
 }
 
 /// A call as it is told, and whether bytes come from the file.
@@ -85,7 +91,7 @@ pub struct Setting {
 impl Setting {
     /// The header's first words.
     pub fn head(&self) -> Vec<u8> {
-        let mut words = [0_u64; Head::MovedBytes as usize + 1];
+        let mut words = [0_u64; Head::LostModules as usize + 1];
         words[Head::Magic as usize] = MAGIC;
         (words[Head::MemcpyAbove as usize], words[Head::MemcpyBelow as usize]) = self.window;
         (words[Head::LoaderDevice as usize], words[Head::LoaderInode as usize]) = self.loader;
@@ -180,6 +186,15 @@ impl Counts {
             .collect()
     }
 
+    /// The files of programs and libraries that were loaded, as many as found room.
+    pub fn modules(&self) -> Vec<String> {
+        let told = (0..MODULES).map(|number| self.record::<4>(MODULES_AT, number));
+        told.filter(|[.., ready]| *ready != 0)
+            // a name that found no room is one that cannot be opened
+            .map(|[_, at, len, _]| self.name(at, len).unwrap_or_default())
+            .collect()
+    }
+
     /// A file's kind and name.
     fn file(&self, number: usize) -> (FileKind, Option<String>) {
         if number == 0 {
@@ -231,7 +246,6 @@ impl Counts {
                     calls: 0,
                     failed: 0,
                     bytes: 0,
-                    ns: None,
                     landings: vec![],
                     buffers: vec![],
                 }
@@ -255,6 +269,14 @@ impl Counts {
             row.buffers.sort();
         }
         all
+    }
+}
+
+/// Takes the distances from copies in memory, of which nobody knows whether they are a `rep movs`.
+pub fn without_distances(copies: &mut [Copies]) {
+    for row in copies.iter_mut().filter(|row| row.kind == FileKind::Memory) {
+        let unknown = row.landings.drain(..).map(|landing| Landing { distance: None, ..landing });
+        row.landings = merged(unknown.collect());
     }
 }
 
@@ -333,6 +355,7 @@ mod tests {
             ("PROCESSES", PROCESSES as u64),
             ("FILES", FILES as u64),
             ("STRANGERS", STRANGERS as u64),
+            ("MODULES", MODULES as u64),
             ("NAME_BYTES", NAME_BYTES as u64),
             ("ROWS", ROWS as u64),
             ("HEADER_BYTES", PROCESSES_AT as u64),

@@ -23,7 +23,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_proce
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::time::Duration;
-use unseen::Io;
+use unseen::{Io, Known};
 
 /// The object; empty where this fsprobe was built without.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
@@ -36,7 +36,8 @@ const VARIABLE: &str = "LD_PRELOAD";
 /// How often signals to be passed on are looked for.
 const TURN: Duration = Duration::from_millis(20);
 
-/// The window of lengths where the loader does not tell it: glibc's lowest threshold with AVX2 and no end.
+/// The window of lengths where the loader does not tell it, which is said: glibc's lowest threshold with AVX2 and no
+/// end.
 const USUAL_WINDOW: (u64, u64) = (2048, u64::MAX);
 
 /// Runs a command with the object, and tells what its calls moved.
@@ -52,24 +53,33 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     }
     let loader = program::own_loader();
     program::watchable(launch, &loader).map_err(TraceError::Closed)?;
-    let window = crate::host::rep_movsb_window(&loader, &launch.environment).unwrap_or(USUAL_WINDOW);
-    let setting = Setting { window, loader: program::identity(&loader) };
+    let window = crate::host::rep_movsb_window(&loader, &launch.environment);
+    let setting =
+        Setting { window: window.clone().unwrap_or(USUAL_WINDOW), loader: program::identity(&loader) };
     let place = Place::make(OBJECT, &setting)?;
     let mut launch = launch.clone();
     launch.environment.push((VARIABLE.into(), preloaded(&launch, place.object())));
 
-    let (began, cpu_before) = (clock::now_ns(), usage::children_cpu_ns());
+    let (began, before) = (clock::now_ns(), usage::children_ns());
     let mut child = launch.start(Preparation::default())?;
     wait_until_ended(child.id(), on_signal);
     let wall_ns = clock::now_ns().saturating_sub(began);
     let io = Io::of(child.id());
     let status =
         child.wait().map_err(|error| TraceError::Broken { what: "cannot wait for the command", error })?;
-    let cpu_ns = usage::children_cpu_ns().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+    let spent_ns = usage::children_ns()
+        .zip(before)
+        .map(|(after, before)| [0, 1].map(|part| after[part].saturating_sub(before[part])));
     let broken = |error| TraceError::Broken { what: "cannot read what was counted", error };
     let counts = Counts::of(&place.close().map_err(broken)?).map_err(broken)?;
-    let unseen = unseen::tell(&counts, io);
-    let copies = counts.copies();
+    let left = unseen::left(&counts);
+    let mut unseen = unseen::tell(&counts, &Known { io, spent_ns }, &left);
+    let mut copies = counts.copies();
+    if let Err(why) = &window {
+        unseen.push(unseen::thresholds(why));
+        counts::without_distances(&mut copies);
+    }
+    let cpu_ns = super::all_of(spent_ns.map(|[user, system]| user + system), wall_ns, !left.is_empty());
     Ok(Done { watched: Watched { wall_ns, cpu_ns, copies, samples: None, unseen }, status: Some(status) })
 }
 

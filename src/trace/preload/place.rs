@@ -1,7 +1,7 @@
 //! The private folder that holds the object and its counts while a command runs.
 
 use super::counts::{ALL_BYTES, Counts, Head, Setting};
-use super::unseen::is_running;
+use crate::sys::proc::is_running;
 use crate::trace::TraceError;
 use rustix::fs::{FallocateFlags, FlockOperation, StatVfsMountFlags, fallocate, flock, statvfs};
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 const PREFIX: &str = "fsprobe-trace-";
 
 /// The names in them.
-const OBJECT: &str = "object.so";
+pub const OBJECT: &str = "object.so";
 const COUNTS: &str = "counts";
 
 /// How long programs that were being started when the command ended may take to load the object.

@@ -72,12 +72,35 @@ fn refusal(path: &Path, loader: &Path, scripts: u32) -> Option<String> {
         Kind::Static => {
             Some(format!("{name} is statically linked, so nothing can be put between it and its C library"))
         }
-        Kind::Dynamic(own) if identity(&own) == identity(loader) => None,
+        Kind::Dynamic(own) if identity(&own) == identity(loader) => is_sanitised(file).then(|| {
+            format!("{name} has its AddressSanitizer in a library, which ends it unless it is loaded first")
+        }),
         Kind::Dynamic(own) => {
             let own = crate::report::printable(&own.display().to_string(), 200);
             Some(format!("{name} uses another C library than fsprobe (its loader is {own})"))
         }
     }
+}
+
+/// Whether a program needs a library that is its AddressSanitizer.
+fn is_sanitised(file: File) -> bool {
+    use object::elf::{DT_NEEDED, FileHeader64};
+    use object::read::elf::{Dyn, FileHeader};
+    let cache = object::ReadCache::new(file);
+    let needed = || -> object::Result<bool> {
+        let header = FileHeader64::<object::Endianness>::parse(&cache)?;
+        let endian = header.endian()?;
+        let sections = header.sections(endian, &cache)?;
+        let Some((entries, names)) = sections.dynamic(endian, &cache)? else { return Ok(false) };
+        let names = sections.strings(endian, &cache, names)?;
+        let is_sanitiser = |entry: &&object::elf::Dyn64<_>| {
+            let name = entry.string(endian, names).unwrap_or_default();
+            entry.tag(endian) == DT_NEEDED
+                && [&b"libasan.so"[..], b"libclang_rt.asan"].iter().any(|prefix| name.starts_with(prefix))
+        };
+        Ok(entries.iter().find(is_sanitiser).is_some())
+    };
+    needed().unwrap_or(false)
 }
 
 /// Whether the kernel would start it with another user or group. File capabilities are found out by the loader.

@@ -2,10 +2,17 @@
 
 use super::counts::{Counts, Head, NAME_BYTES, PROCESSES, Process, Stranger};
 use crate::report::{Unseen, printable};
+use crate::sys::proc::is_running;
+use crate::trace::inside::{MUCH_NS, is_much};
+use crate::trace::instruction::may_copy;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// What shows all that the object cannot.
 const REMEDY: &str = "fsprobe trace --via ptrace";
+
+/// What shows copies whoever makes them.
+const SAMPLE: &str = "fsprobe trace --via sample";
 
 /// Bytes that every program's loader, kernel and C library read or write on their own, at most: far below what matters.
 const SLACK_PER_PROGRAM: u64 = 64 << 10;
@@ -31,42 +38,42 @@ impl Io {
     }
 }
 
-/// Everything that was not seen.
-pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
-    let mut all = strangers(&counts.strangers(), counts.head(Head::Strangers));
-    let processes = counts.processes();
-    all.extend(filtered(&processes));
-    all.extend(running(&processes, &|pid| is_running(pid)));
-    all.extend(missing_bytes(counts, io));
-    let lost = counts.head(Head::LostCopies);
-    if lost > 0 {
-        let bytes = counts.head(Head::LostBytes);
-        let told = unseen(
-            format!("{lost} copies of {bytes} bytes in all"),
-            "there was no room for so many different ones in the memory shared with the program",
-            Some(REMEDY),
-        );
-        all.push(Unseen { bytes: Some(bytes), ..told });
+/// What fsprobe itself knows of the command.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Bytes that it moved; none where the kernel does not tell.
+    pub io: Option<Io>,
+    /// Nanoseconds of CPU time, user and system; none where the kernel does not tell.
+    pub spent_ns: Option<[u64; 2]>,
+}
+
+impl Known {
+    /// Whether programs without the object, if all has ended, can have copied only what the bytes show: of the time
+    /// outside the kernel there was too little to matter.
+    fn is_bounded(&self) -> bool {
+        self.io.is_some() && self.spent_ns.is_some_and(|[user, _]| user < MUCH_NS)
     }
-    for (word, room, what) in [
-        (Head::Processes, PROCESSES, "which process some calls were made by"),
-        (Head::NameBytes, NAME_BYTES, "the names of some files"),
-    ] {
-        if counts.head(word) > room as u64 {
-            all.push(unseen(
-                what.into(),
-                "there was no room for so many in the memory shared with the program",
-                Some(REMEDY),
-            ));
-        }
-    }
+}
+
+/// Everything that was not seen; `left` runs on.
+pub fn tell(counts: &Counts, known: &Known, left: &BTreeSet<u32>) -> Vec<Unseen> {
+    let any = !known.is_bounded() || !left.is_empty();
+    let mut all = strangers(&counts.strangers(), counts.head(Head::Strangers), any);
+    all.extend(filtered(&counts.processes()));
+    all.extend(running(left));
+    all.extend(missing_bytes(counts, known.io));
+    all.extend(known.spent_ns.and_then(|spent_ns| inside(counts, spent_ns)));
+    all.extend(between_files(counts.head(Head::BetweenFiles)));
+    all.extend(beyond(counts.head(Head::Beyond)));
+    all.extend(without_room(counts));
     let unready = counts.head(Head::Begun).saturating_sub(counts.head(Head::Started));
     if unready > 0 {
-        all.push(unseen(
+        let told = unseen(
             format!("programs started by the command: {unready}"),
             "they ended before their loader had taken the object, or it did not take it",
             Some(REMEDY),
-        ));
+        );
+        all.push(Unseen { any, ..told });
     }
     let stale = counts.head(Head::Stale);
     if stale > 0 {
@@ -79,12 +86,113 @@ pub fn tell(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
     all
 }
 
+/// What the shared memory had no room for.
+fn without_room(counts: &Counts) -> Vec<Unseen> {
+    let mut all = Vec::new();
+    let lost = counts.head(Head::LostCopies);
+    if lost > 0 {
+        let bytes = counts.head(Head::LostBytes);
+        let told = unseen(
+            format!("{lost} copies of {bytes} bytes in all"),
+            "there was no room for so many different ones in the memory shared with the program",
+            Some(REMEDY),
+        );
+        all.push(Unseen { bytes: Some(bytes), ..told });
+    }
+    for (word, room, what) in [
+        (Head::Processes, PROCESSES, "which process some calls were made by"),
+        (Head::LostFiles, 0, "which of too many files some calls were on"),
+        (Head::NameBytes, NAME_BYTES, "the names of some files"),
+    ] {
+        if counts.head(word) > room as u64 {
+            all.push(unseen(
+                what.into(),
+                "there was no room for so many in the memory shared with the program",
+                Some(REMEDY),
+            ));
+        }
+    }
+    all
+}
+
+/// Where the loader does not tell from which length on copies are a `rep movs`.
+pub fn thresholds(why: &str) -> Unseen {
+    let why = format!("its loader does not tell from which length on it uses one ({why})");
+    unseen("which of the C library's copies in memory are a rep movs".into(), &why, Some(SAMPLE))
+}
+
+/// Copies that the program or its libraries make themselves, where there was time for many and their code may hold
+/// some.
+fn inside(counts: &Counts, [user, system]: [u64; 2]) -> Option<Unseen> {
+    if !is_much(user, user + system) {
+        return None;
+    }
+    let told = unseen(
+        "copies inside the program, past the C library's functions".into(),
+        "its code, or a library's, may hold rep movs of its own",
+        Some(SAMPLE),
+    );
+    if counts.head(Head::LostModules) > 0 {
+        return Some(Unseen { any: true, ..told });
+    }
+    let own = counts.modules().into_iter().filter(|name| !is_c_library(name));
+    let copier = own.into_iter().find(|name| may_copy(Path::new(name)).unwrap_or(true))?;
+    Some(Unseen { program: Some(printable(&copier, 300)), any: true, ..told })
+}
+
+/// Whether a file is the object, the loader or a part of the C library, whose copies are counted.
+fn is_c_library(name: &str) -> bool {
+    const PARTS: [&str; 9] = [
+        "libc",
+        "libm",
+        "libmvec",
+        "libpthread",
+        "libdl",
+        "librt",
+        "libresolv",
+        "libutil",
+        "ld-linux-x86-64",
+    ];
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let stem = name.split_once(".so").map_or(name, |(stem, _)| stem);
+    // `libc-2.31.so` of before glibc 2.34
+    let stem = stem.split_once("-2.").map_or(stem, |(stem, _)| stem);
+    name == super::place::OBJECT || name.contains(".so") && (PARTS.contains(&stem) || stem == "ld")
+}
+
+/// What sendfile and its relatives put into files, of which the kernel copies none, some or all.
+fn between_files(bytes: u64) -> Option<Unseen> {
+    (bytes > 0).then(|| {
+        let why = "sendfile, splice or copy_file_range moved them there, which the kernel does by copying or without";
+        let told = unseen(format!("{bytes} bytes from file to file"), why, Some(SAMPLE));
+        Unseen { bytes: Some(bytes), ..told }
+    })
+}
+
+/// Calls that may copy and are not counted: `enum beyond` of preload/shared.h.
+fn beyond(called: u64) -> Vec<Unseen> {
+    [
+        ("recvmmsg or sendmmsg", "a call that passes several messages at once is not counted", SAMPLE),
+        (
+            "process_vm_readv or process_vm_writev",
+            "copies from or to another process's memory are not counted",
+            SAMPLE,
+        ),
+        ("io_uring", "the kernel copies without calls there", SAMPLE),
+    ]
+    .into_iter()
+    .enumerate()
+    .filter(|(bit, _)| called >> bit & 1 == 1)
+    .map(|(_, (what, why, remedy))| Unseen { any: true, ..unseen(what.into(), why, Some(remedy)) })
+    .collect()
+}
+
 fn unseen(what: String, why: &str, remedy: Option<&str>) -> Unseen {
     Unseen { what, why: why.into(), remedy: remedy.map(Into::into), ..Unseen::default() }
 }
 
 /// Programs without the object, those of one name together.
-fn strangers(told: &[Stranger], started: u64) -> Vec<Unseen> {
+fn strangers(told: &[Stranger], started: u64, any: bool) -> Vec<Unseen> {
     let mut by_name: BTreeMap<(&str, u64), Vec<u32>> = BTreeMap::new();
     for stranger in told {
         by_name.entry((&stranger.name, stranger.why)).or_default().push(stranger.by);
@@ -94,16 +202,13 @@ fn strangers(told: &[Stranger], started: u64) -> Vec<Unseen> {
         .map(|((name, why), by)| {
             let times = if by.len() > 1 { format!(", {} times", by.len()) } else { String::new() };
             let what = format!("a program that process {} started{times}", by[0]);
-            Unseen { program: Some(printable(name, 300)), ..unseen(what, because(why), Some(REMEDY)) }
+            Unseen { program: Some(printable(name, 300)), any, ..unseen(what, because(why), Some(REMEDY)) }
         })
         .collect();
     let untold = started.saturating_sub(told.len() as u64);
     if untold > 0 {
-        all.push(unseen(
-            format!("{untold} further programs without the object"),
-            "only the first are listed",
-            Some(REMEDY),
-        ));
+        let what = format!("{untold} further programs without the object");
+        all.push(Unseen { any, ..unseen(what, "only the first are listed", Some(REMEDY)) });
     }
     all
 }
@@ -118,7 +223,8 @@ fn because(why: u64) -> &'static str {
         3 => "it uses another C library",
         4 => "it is not a program for 64-bit x86",
         5 => "the process that started it could not read the object, after a change of user or root folder",
-        _ => "the process that started it had put a filter before its system calls",
+        6 => "the process that started it had put a filter before its system calls",
+        _ => "its AddressSanitizer is a library that ends the program unless it is loaded first",
     }
 }
 
@@ -133,10 +239,13 @@ fn filtered(processes: &[Process]) -> Vec<Unseen> {
         .collect()
 }
 
-/// Processes that the command left running.
-fn running(processes: &[Process], is_running: &dyn Fn(u32) -> bool) -> Option<Unseen> {
-    let left: BTreeSet<u32> =
-        processes.iter().map(|process| process.pid).filter(|&pid| pid > 0 && is_running(pid)).collect();
+/// Processes with the object that the command left running.
+pub fn left(counts: &Counts) -> BTreeSet<u32> {
+    let pids = counts.processes().into_iter().map(|process| process.pid);
+    pids.filter(|&pid| pid > 0 && is_running(pid)).collect()
+}
+
+fn running(left: &BTreeSet<u32>) -> Option<Unseen> {
     let list: Vec<String> = left.iter().take(5).map(ToString::to_string).collect();
     let more = if left.len() > list.len() { ", …" } else { "" };
     (!left.is_empty()).then(|| {
@@ -148,20 +257,15 @@ fn running(processes: &[Process], is_running: &dyn Fn(u32) -> bool) -> Option<Un
     })
 }
 
-/// Whether a process is there and no zombie.
-pub fn is_running(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-}
-
 /// Bytes that the kernel counted and the object did not see.
 fn missing_bytes(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
     let Some(io) = io else {
-        return vec![unseen(
+        let told = unseen(
             "calls that go past the C library's public functions, if there were any".into(),
             "the kernel does not tell how much the command read and wrote (/proc/PID/io)",
             Some(REMEDY),
-        )];
+        );
+        return vec![Unseen { any: true, ..told }];
     };
     let (read, written) = counts.in_io();
     let moved = counts.head(Head::MovedBytes);
@@ -185,7 +289,7 @@ fn missing_bytes(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::preload::counts::{ALL_BYTES, Setting};
+    use crate::trace::preload::counts::{ALL_BYTES, MODULES_AT, NAMES_AT, Setting};
 
     fn counts(words: &[(Head, u64)]) -> Counts {
         let mut bytes = Setting { window: (0, 0), loader: (0, 0) }.head();
@@ -204,41 +308,109 @@ mod tests {
         assert_eq!(Io::parsed("rchar: x\nwchar: 1\n"), None);
     }
 
+    /// What is told of a command that moved so many bytes and spent next to no time.
+    fn told(counts: &Counts, io: Option<(u64, u64)>) -> Vec<Unseen> {
+        told_of(counts, io, [1000, 1000])
+    }
+
+    fn told_of(counts: &Counts, io: Option<(u64, u64)>, spent_ns: [u64; 2]) -> Vec<Unseen> {
+        let io = io.map(|(read, written)| Io { read, written });
+        tell(counts, &Known { io, spent_ns: Some(spent_ns) }, &BTreeSet::new())
+    }
+
     #[test]
     fn only_what_is_missing_is_told() {
         let all_well = counts(&[(Head::Started, 1)]);
-        let small = Io { read: 1000, written: 0 };
-        assert_eq!(tell(&all_well, Some(small)), vec![]);
-        assert_eq!(tell(&all_well, None).len(), 1);
-        let told = tell(&all_well, Some(Io { read: 10 << 20, written: 0 }));
-        assert!(told.len() == 1 && told[0].what.contains("10485760 bytes") && told[0].what.contains("read"));
+        let small = Some((1000, 0));
+        assert_eq!(told(&all_well, small), vec![]);
+        let unknown = told(&all_well, None);
+        assert!(unknown.len() == 1 && unknown[0].any, "{unknown:?}");
+        let missing = told(&all_well, Some((10 << 20, 0)));
+        assert!(
+            missing.len() == 1
+                && missing[0].what.contains("10485760 bytes")
+                && missing[0].what.contains("read")
+        );
         let moved = counts(&[(Head::Started, 1), (Head::MovedBytes, 10 << 20)]);
-        assert_eq!(tell(&moved, Some(Io { read: 10 << 20, written: 10 << 20 })), vec![]);
-        let many = counts(&[(Head::Started, 1), (Head::Processes, 16_385), (Head::NameBytes, 1 << 21)]);
-        assert_eq!(tell(&many, Some(small)).len(), 2);
+        assert_eq!(told(&moved, Some((10 << 20, 10 << 20))), vec![]);
+        let many =
+            [(Head::Started, 1), (Head::Processes, 16_385), (Head::NameBytes, 1 << 21), (Head::LostFiles, 1)];
+        assert_eq!(told(&counts(&many), small).len(), 3);
         let worse = counts(&[(Head::LostCopies, 3), (Head::LostBytes, 99), (Head::Stale, 2)]);
-        let told = tell(&worse, Some(small));
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert!(told[0].what.contains("3 copies of 99 bytes"));
-        assert!(told[1].what.contains("1") && told[1].why.contains("loader"));
+        let worse = told(&worse, small);
+        assert_eq!(worse.len(), 3, "{worse:?}");
+        assert!(worse[0].what.contains("3 copies of 99 bytes"));
+        assert!(worse[1].what.contains("1") && worse[1].why.contains("loader"));
+    }
+
+    #[test]
+    fn calls_that_are_not_counted_are_told() {
+        let between = told(&counts(&[(Head::Started, 1), (Head::BetweenFiles, 77)]), Some((0, 0)));
+        assert!(between.len() == 1 && between[0].bytes == Some(77) && !between[0].any, "{between:?}");
+        let called = told(&counts(&[(Head::Started, 1), (Head::Beyond, 0b110)]), Some((0, 0)));
+        let words: Vec<&str> = called.iter().map(|unseen| unseen.what.as_str()).collect();
+        assert_eq!(words, ["process_vm_readv or process_vm_writev", "io_uring"]);
+        assert!(called.iter().all(|unseen| unseen.any));
+    }
+
+    #[test]
+    fn programs_without_the_object_may_copy_unless_there_was_no_time() {
+        let unready = counts(&[(Head::Started, 0)]);
+        let any = |io, spent_ns| told_of(&unready, io, spent_ns).iter().any(|unseen| unseen.any);
+        assert!(!any(Some((0, 0)), [MUCH_NS - 1, 0]), "next to nothing");
+        assert!(any(Some((0, 0)), [MUCH_NS, 100 * MUCH_NS]) && any(None, [0, 0]));
+        let known = Known { io: Some(Io { read: 0, written: 0 }), spent_ns: Some([0, 0]) };
+        let told = tell(&unready, &known, &BTreeSet::from([7]));
+        assert!(told.iter().any(|unseen| unseen.any), "one that still runs may have been among them");
+    }
+
+    #[test]
+    fn code_that_may_copy_is_told_where_it_had_time() {
+        let mut bytes = Setting { window: (0, 0), loader: (0, 0) }.head();
+        bytes.resize(ALL_BYTES, 0);
+        let put = |bytes: &mut Vec<u8>, number: usize, name: &str, at: usize| {
+            bytes[NAMES_AT + at..][..name.len()].copy_from_slice(name.as_bytes());
+            let words = [9, at as u64 + 1, name.len() as u64, 1].map(u64::to_ne_bytes).concat();
+            bytes[MODULES_AT + number * 32..][..32].copy_from_slice(&words);
+        };
+        put(&mut bytes, 3, "/lib/libc.so.6", 0);
+        let harmless = Counts::of(&bytes).unwrap();
+        let much = [MUCH_NS, 0];
+        assert_eq!(inside(&harmless, much), None, "its copies are counted");
+        put(&mut bytes, 4, "/proc/self/exe", 100);
+        let own = Counts::of(&bytes).unwrap();
+        assert_eq!(own.modules(), ["/lib/libc.so.6", "/proc/self/exe"]);
+        let found = inside(&own, much).unwrap();
+        assert!(found.any && found.program.as_deref() == Some("/proc/self/exe"), "{found:?}");
+        assert_eq!(inside(&own, [MUCH_NS - 1, 0]), None);
+        assert!(inside(&counts(&[(Head::LostModules, 1)]), much).is_some_and(|told| told.any));
+    }
+
+    #[test]
+    fn parts_of_the_c_library_by_name() {
+        for name in ["/lib/libc.so.6", "/usr/lib/libm.so.6", "/lib64/ld-linux-x86-64.so.2", "/l/libc-2.31.so"]
+        {
+            assert!(is_c_library(name), "{name}");
+        }
+        for name in ["/usr/bin/libc", "/lib/libcrypto.so.3", "/opt/app", ""] {
+            assert!(!is_c_library(name), "{name}");
+        }
     }
 
     #[test]
     fn strangers_of_one_name_are_told_together() {
         let stranger = |by, name: &str| Stranger { by, why: 1, name: name.into() };
-        let told = strangers(&[stranger(1, "/bin/a"), stranger(2, "/bin/b"), stranger(3, "/bin/a")], 5);
+        let told = strangers(&[stranger(1, "/bin/a"), stranger(2, "/bin/b"), stranger(3, "/bin/a")], 5, true);
         assert_eq!(told.len(), 3);
         assert!(
             told[0].whose() == "a program that process 1 started, 2 times (/bin/a)"
                 && told[0].why.contains("static")
         );
-        assert!(told[2].what.starts_with("2 further"));
-        let left: Vec<Process> =
-            (1..9).map(|pid| Process { pid, name: "x".into(), filtered: pid == 3 }).collect();
-        let told = running(&left, &|pid| pid != 4).unwrap();
+        assert!(told[2].what.starts_with("2 further") && told.iter().all(|unseen| unseen.any));
+        let told = running(&(1..9).filter(|pid| *pid != 4).collect()).unwrap();
         assert!(told.what.ends_with("1, 2, 3, 5, 6, …"), "{}", told.what);
-        assert_eq!(running(&left, &|_| false), None);
-        assert!(filtered(&left)[0].whose().ends_with("process 3 (x)"));
-        assert!(is_running(std::process::id()) && !is_running(u32::MAX));
+        assert_eq!(running(&BTreeSet::new()), None);
+        let process = |filtered| Process { pid: 3, name: "x".into(), filtered };
+        assert!(filtered(&[process(false), process(true)])[0].whose().ends_with("process 3 (x)"));
     }
 }

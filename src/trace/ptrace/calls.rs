@@ -16,6 +16,9 @@ pub enum Meaning {
     Changes(usize),
     /// rt_sigaction(2)
     SetsAction,
+    /// It moves bytes to the descriptor of that argument without a buffer of the program's, and its name; where that is
+    /// a file, the kernel may copy them.
+    Moves(&'static str, usize),
     /// It may copy, and is not counted; the reason.
     Beyond(&'static str, &'static str),
 }
@@ -85,13 +88,16 @@ const MANY: &str = "a call that passes several messages at once is not counted";
 const OTHERS: &str = "copies from or to another process's memory are not counted";
 
 /// The other calls that stop.
-const OTHER: [(c_long, Meaning); 12] = [
+const OTHER: [(c_long, Meaning); 15] = [
     (libc::SYS_close, Meaning::Closes),
     (libc::SYS_close_range, Meaning::ClosesRange),
     (libc::SYS_dup2, Meaning::Changes(1)),
     (libc::SYS_dup3, Meaning::Changes(1)),
     (libc::SYS_fcntl, Meaning::Changes(0)),
     (libc::SYS_rt_sigaction, Meaning::SetsAction),
+    (libc::SYS_sendfile, Meaning::Moves("sendfile", 0)),
+    (libc::SYS_splice, Meaning::Moves("splice", 2)),
+    (libc::SYS_copy_file_range, Meaning::Moves("copy_file_range", 2)),
     (libc::SYS_recvmmsg, Meaning::Beyond("recvmmsg", MANY)),
     (libc::SYS_sendmmsg, Meaning::Beyond("sendmmsg", MANY)),
     (libc::SYS_process_vm_readv, Meaning::Beyond("process_vm_readv", OTHERS)),
@@ -121,7 +127,7 @@ mod tests {
     #[test]
     fn whatever_stops_means_something_and_once() {
         let chosen = chosen();
-        assert_eq!(chosen.len(), 26);
+        assert_eq!(chosen.len(), 29);
         for (index, call) in chosen.iter().enumerate() {
             assert!(meaning(call.number).is_some());
             assert!(chosen[..index].iter().all(|other| other.number != call.number));

@@ -57,7 +57,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
         Ok((traced(&receiver, started.as_ref().ok(), &alive, on_signal), started))
     })
     .map_err(|error| broken("cannot start a thread", error))?;
-    let mut done = match (traced, started) {
+    let (mut done, has_outlived) = match (traced, started) {
         (Err(Failed::Seize(error)), _) => return Err(closed("ptrace(2)", &error)),
         (Err(Failed::NoFilter), _) => {
             return Err(closed("seccomp(2)", &io::ErrorKind::PermissionDenied.into()));
@@ -68,7 +68,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     };
     if let (Some(after), Some(before)) = (usage::children_ns(), before_ns) {
         let [user, system] = [0, 1].map(|part| after[part].saturating_sub(before[part]));
-        done.watched.cpu_ns = Some(user + system);
+        done.watched.cpu_ns = super::all_of(Some(user + system), done.watched.wall_ns, has_outlived);
         done.watched.unseen.push(unseen::inside(user, user + system));
         done.watched.unseen.sort();
     }
@@ -119,8 +119,8 @@ fn pass_on(alive: &Alive, signal: Signal) {
     }
 }
 
-/// What the tracer comes to.
-type Traced = Result<Done, Failed>;
+/// What the tracer comes to, and whether processes outlived the one that had started them.
+type Traced = Result<(Done, bool), Failed>;
 
 /// Why the tracer saw nothing.
 enum Failed {
@@ -146,12 +146,12 @@ fn trace(mut gate: UnixStream, alive: Alive) -> Traced {
     if gate.read(&mut told).is_ok_and(|read| read == 1) && told == [NO_FILTER] {
         return Err(Failed::NoFilter);
     }
-    let Seen { status, tally, mut notes } = seen;
+    let Seen { status, tally, mut notes, has_outlived } = seen;
     if tally.is_merged() {
         notes.merged();
     }
     let (copies, unseen) = (tally.copies(), notes.unseen());
-    Ok(Done { status, watched: Watched { wall_ns, copies, unseen, ..Watched::default() } })
+    Ok((Done { status, watched: Watched { wall_ns, copies, unseen, ..Watched::default() } }, has_outlived))
 }
 
 fn closed(call: &str, error: &io::Error) -> TraceError {

@@ -16,6 +16,8 @@ pub struct Process {
     pub table: u32,
     /// What it does at signals.
     pub actions: Actions,
+    /// The process that started it, where that is known.
+    parent: Option<u32>,
 }
 
 /// The processes, by number.
@@ -36,7 +38,7 @@ impl Processes {
             return (process, false);
         }
         let parent: Option<u32> = number("PPid:").filter(|parent| self.known.contains_key(parent));
-        let mut new = Process { program: None, table: process, actions: Actions::default() };
+        let mut new = Process { parent, ..Process::new(process) };
         if let Some((number, parent)) = parent.and_then(|number| Some((number, self.known.get(&number)?))) {
             new.actions = parent.actions;
             if ptrace::share_descriptors(number, process) {
@@ -49,8 +51,12 @@ impl Processes {
 
     /// A process that is known.
     pub fn get(&mut self, process: u32) -> &mut Process {
-        let new = || Process { program: None, table: process, actions: Actions::default() };
-        self.known.entry(process).or_insert_with(new)
+        self.known.entry(process).or_insert_with(|| Process::new(process))
+    }
+
+    /// Whether a process has started some that run.
+    pub fn has_children(&self, process: u32) -> bool {
+        self.known.values().any(|other| other.parent == Some(process))
     }
 
     /// A process has ended.
@@ -60,9 +66,13 @@ impl Processes {
 }
 
 impl Process {
+    fn new(process: u32) -> Process {
+        Process { program: None, table: process, actions: Actions::default(), parent: None }
+    }
+
     /// Another program runs: it has descriptors of its own, and handles no signals yet.
     pub fn executed(&mut self, process: u32) {
-        *self = Process { program: None, table: process, actions: Actions::default() };
+        *self = Process { parent: self.parent, ..Process::new(process) };
     }
 
     /// Its program's name, as the kernel calls it.

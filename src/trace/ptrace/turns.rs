@@ -30,6 +30,14 @@ impl Turns {
         true
     }
 
+    /// A thread that may be held has ended before its call.
+    pub fn forget(&mut self, thread: u32) {
+        self.waiting.retain(|_, waiting| {
+            waiting.retain(|(other, _)| *other != thread);
+            !waiting.is_empty()
+        });
+    }
+
     /// A thread's call on this file has ended: the threads that waited, which may try again.
     pub fn end(&mut self, file: FileId, thread: u32) -> Vec<u32> {
         if let Some(under_way) = self.under_way.get_mut(&file) {
@@ -61,6 +69,9 @@ mod tests {
         if ptrace::share_position((me, own), (me, own)) {
             assert!(!turns.begin(id, (me, own)));
             assert_eq!(turns.end(id, me), [me]);
+            assert!(turns.begin(id, (me, own)) && !turns.begin(id, (me, own)));
+            turns.forget(me);
+            assert!(turns.end(id, me).is_empty(), "who waited has ended");
         } else {
             turns.end(id, me);
         }

@@ -1,22 +1,24 @@
 //! What stopping at system calls does not show, or changes, noted once by program.
 
 use crate::report::Unseen;
-use std::collections::BTreeSet;
+use crate::trace::inside::is_much;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Notes that are kept; what comes after them repeats them of other programs.
 const MOST: usize = 64;
 
-/// From so many nanoseconds outside the kernel on, a fifth of all at least, copies there may be what costs.
-const MUCH_NS: u64 = 20_000_000;
-
 /// The notes.
 #[derive(Debug, Default)]
-pub struct Notes(BTreeSet<Unseen>);
+pub struct Notes {
+    told: BTreeSet<Unseen>,
+    /// Bytes that went into files without a buffer, by call and program.
+    moved: BTreeMap<(&'static str, String), u64>,
+}
 
 impl Notes {
     fn add(&mut self, what: &str, program: Option<&str>, why: &str, remedy: Option<&str>, any: bool) {
-        if self.0.len() < MOST {
-            self.0.insert(Unseen {
+        if self.told.len() < MOST {
+            self.told.insert(Unseen {
                 what: what.to_owned(),
                 program: program.map(str::to_owned),
                 why: why.to_owned(),
@@ -30,6 +32,12 @@ impl Notes {
     /// A program made a call that is not counted.
     pub fn beyond(&mut self, call: &str, program: &str, why: &str) {
         self.add(call, Some(program), why, Some("--via sample"), true);
+    }
+
+    /// A program moved bytes into a file by a call that copies or not, as the kernel likes.
+    pub fn moved(&mut self, call: &'static str, program: &str, bytes: u64) {
+        let whose = if self.moved.len() < MOST { program } else { "" };
+        *self.moved.entry((call, whose.to_owned())).or_default() += bytes;
     }
 
     /// A 32-bit program began.
@@ -58,7 +66,18 @@ impl Notes {
 
     /// What was noted, sorted.
     pub fn unseen(self) -> Vec<Unseen> {
-        self.0.into_iter().collect()
+        let moved = self.moved.into_iter().filter(|(_, bytes)| *bytes > 0);
+        let moved = moved.map(|((call, program), bytes)| Unseen {
+            what: format!("{bytes} bytes that {call} put into files"),
+            program: Some(program).filter(|program| !program.is_empty()),
+            why: "the kernel does that by copying or without".into(),
+            remedy: Some("--via sample".into()),
+            bytes: Some(bytes),
+            any: false,
+        });
+        let mut all: Vec<Unseen> = self.told.into_iter().chain(moved).collect();
+        all.sort();
+        all
     }
 }
 
@@ -68,7 +87,7 @@ pub fn inside(user_ns: u64, cpu_ns: u64) -> Unseen {
         what: "copies inside the program (memcpy and the like)".into(),
         why: "ptrace sees system calls alone".into(),
         remedy: Some("--via sample".into()),
-        any: user_ns >= MUCH_NS && user_ns >= cpu_ns / 5,
+        any: is_much(user_ns, cpu_ns),
         ..Unseen::default()
     }
 }
@@ -84,8 +103,14 @@ mod tests {
             notes.beyond("sendmmsg", "resolver", "many");
             notes.is_32_bit(&format!("p{}", turn % 3));
         }
-        assert_eq!(notes.0.len(), 4);
+        assert_eq!(notes.told.len(), 4);
         (0..200).for_each(|number| notes.not_looked_into(&number.to_string()));
-        assert_eq!(notes.unseen().len(), MOST);
+        for program in ["a", "b", "a"] {
+            notes.moved("sendfile", program, 10);
+        }
+        let unseen = notes.unseen();
+        assert_eq!(unseen.len(), MOST + 2);
+        let moved = unseen.iter().find(|unseen| unseen.program.as_deref() == Some("a")).unwrap();
+        assert_eq!((moved.bytes, moved.any), (Some(20), false));
     }
 }

@@ -6,6 +6,7 @@ use super::calls::{self, Copier, Meaning};
 use super::processes::{self, After, Processes, interruption};
 use super::turns::Turns;
 use super::unseen::Notes;
+use crate::report::FileKind;
 use crate::sys::ptrace::{self, At, Stop};
 use crate::sys::signals;
 use std::collections::{BTreeSet, HashMap};
@@ -21,6 +22,7 @@ pub struct Watcher {
     /// Whether it runs the command's program.
     has_begun: bool,
     status: Option<ExitStatus>,
+    has_outlived: bool,
     threads: HashMap<u32, Thread>,
     alive: Alive,
     pub(super) processes: Processes,
@@ -56,6 +58,8 @@ pub(super) enum Begun {
     },
     /// The descriptor leads elsewhere afterwards.
     Changes(i32),
+    /// Bytes go into a file without a buffer of the program's.
+    Moves(&'static str),
 }
 
 /// Where in the file a call begins.
@@ -80,6 +84,8 @@ pub struct Seen {
     pub tally: Tally,
     /// What could not be seen.
     pub notes: Notes,
+    /// Whether processes outlived the one that had started them, so that nobody of these waited for them.
+    pub has_outlived: bool,
 }
 
 impl Watcher {
@@ -90,6 +96,7 @@ impl Watcher {
             alive,
             has_begun: false,
             status: None,
+            has_outlived: false,
             threads: HashMap::new(),
             processes: Processes::default(),
             files: Files::default(),
@@ -114,7 +121,8 @@ impl Watcher {
                 self.threads.insert(thread, known);
             }
         }
-        Ok(Seen { status: self.status, tally: self.tally, notes: self.notes })
+        let Watcher { status, tally, notes, has_outlived, .. } = self;
+        Ok(Seen { status, tally, notes, has_outlived })
     }
 
     fn meet(&mut self, thread: u32) -> Thread {
@@ -140,7 +148,7 @@ impl Watcher {
             }
             Stop::Chosen => self.called(thread, known)?,
             Stop::CallEnded => self.call_ended(thread, known)?,
-            Stop::Executed => self.executed(thread, known),
+            Stop::Executed => self.executed(thread, known)?,
             Stop::Group(signal) => {
                 ptrace::listen(thread);
                 if thread == self.root {
@@ -177,6 +185,14 @@ impl Watcher {
                 known.begun = Some(Begun::Changes(descriptor));
             }
             Some(Meaning::SetsAction) => self.sets_action(thread, process, &arguments),
+            Some(Meaning::Moves(call, argument)) => {
+                let table = self.processes.get(process).table;
+                let into = self.files.of(table, thread, arguments[argument] as i32).kind;
+                // Pipes and sockets take the pages themselves.
+                if matches!(into, FileKind::PageCache | FileKind::Uncached | FileKind::Unknown) {
+                    known.begun = Some(Begun::Moves(call));
+                }
+            }
             Some(Meaning::Beyond(call, why)) => {
                 let program = self.processes.get(process).program(process);
                 self.notes.beyond(call, &program, why);
@@ -211,6 +227,11 @@ impl Watcher {
                 }
                 if has_turn { self.end_turn(thread, &file) } else { vec![] }
             }
+            Some(Begun::Moves(call)) => {
+                let program = self.processes.get(known.process).program(known.process);
+                self.notes.moved(call, &program, u64::try_from(result).unwrap_or(0));
+                vec![]
+            }
             None => vec![],
         };
         send_on(thread, known, 0);
@@ -232,10 +253,13 @@ impl Watcher {
         file.id.map_or(vec![], |id| self.turns.end(id, thread))
     }
 
-    fn executed(&mut self, thread: u32, known: &mut Thread) {
-        // The first thread's number is now the one's that ran exec.
-        if let Some(former) = ptrace::message(thread).filter(|former| *former != thread) {
-            self.threads.remove(&former);
+    fn executed(&mut self, thread: u32, known: &mut Thread) -> io::Result<()> {
+        // The first thread's number is now the one's that ran exec; the first thread ended unseen, maybe in a call.
+        let mut held = self.leaves(thread, known);
+        if let Some(former) = ptrace::message(thread).filter(|former| *former != thread)
+            && let Some(known) = self.threads.remove(&former)
+        {
+            held.extend(self.leaves(former, &known));
         }
         *known = Thread { process: thread, ..Thread::default() };
         self.files.forget_table(thread);
@@ -251,6 +275,16 @@ impl Watcher {
             self.notes.is_32_bit(&program);
         }
         ptrace::go_on(thread, 0);
+        self.try_again(held)
+    }
+
+    /// A thread ends in whatever call it is: the threads that waited for its turn, which may try again.
+    fn leaves(&mut self, thread: u32, known: &Thread) -> Vec<u32> {
+        self.turns.forget(thread);
+        match &known.begun {
+            Some(Begun::Copies { file, has_turn: true, .. }) => self.end_turn(thread, file),
+            _ => vec![],
+        }
     }
 
     fn ended(&mut self, thread: u32, known: &Thread, status: ExitStatus) {
@@ -262,15 +296,15 @@ impl Watcher {
         }
         if thread == known.process
             && let Some(process) = self.processes.remove(thread)
-            && process.table == thread
         {
-            self.files.forget_table(thread);
+            self.has_outlived |= self.processes.has_children(thread);
+            if process.table == thread {
+                self.files.forget_table(thread);
+            }
         }
-        if let Some(Begun::Copies { file, has_turn: true, .. }) = &known.begun {
-            let held = self.end_turn(thread, file);
-            // Where the kernel cannot tell of their calls, the next stop says so.
-            let _ = self.try_again(held);
-        }
+        let held = self.leaves(thread, known);
+        // Where the kernel cannot tell of their calls, the next stop says so.
+        let _ = self.try_again(held);
     }
 
     fn signalled(&mut self, known: &mut Thread, signal: i32) {
@@ -312,12 +346,9 @@ pub(super) fn send_on(thread: u32, known: &Thread, signal: i32) {
 }
 
 /// Stops fsprobe as well where a shell watches it for that: the terminal's stop keys, or reading from the
-/// background; for SIGSTOP only where the job is in the foreground, since whoever sent it to the command alone
-/// will continue the command alone.
+/// background. Not for SIGSTOP, which no terminal sends: whoever sent it to the command will continue that alone.
 fn stop_with_the_command(signal: i32) {
-    match signals::in_foreground() {
-        None => {}
-        Some(is_foreground) if signal == libc::SIGSTOP && !is_foreground => {}
-        Some(_) => signals::stop_here(),
+    if signal != libc::SIGSTOP && signals::has_terminal() {
+        signals::stop_here();
     }
 }

@@ -10,12 +10,10 @@
 use super::kernel::Kernel;
 use super::records::Registers;
 use super::world::{ModuleId, World};
+use crate::trace::instruction::{LONGEST, is_rep_movs};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-
-/// The longest instruction there is.
-pub const LONGEST: usize = 15;
 
 /// The most that one system call moves (MAX_RW_COUNT).
 const MOST_BYTES: u64 = 0x7fff_f000;
@@ -87,25 +85,6 @@ impl Copying {
         };
         *self.kernel.entry(ip).or_insert_with(read)
     }
-}
-
-/// Whether the instruction at the start of these bytes is `rep movs` of any width.
-pub fn is_rep_movs(bytes: &[u8]) -> bool {
-    let mut is_repeated = false;
-    let mut bytes = bytes.iter().take(LONGEST).peekable();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            // With movs both repeat.
-            0xf2 | 0xf3 => is_repeated = true,
-            // Widths and segments.
-            0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 => {}
-            // REX counts only right before the instruction.
-            0x40..=0x4f => return is_repeated && matches!(bytes.next(), Some(0xa4 | 0xa5)),
-            0xa4 | 0xa5 => return is_repeated,
-            _ => return false,
-        }
-    }
-    false
 }
 
 /// Functions of the kernel that are a `rep movs` between addresses of its own.
@@ -182,29 +161,6 @@ impl KernelMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn instructions_are_told() {
-        for bytes in
-            [&[0xf3, 0xa4][..], &[0xf3, 0x48, 0xa5], &[0xf3, 0xa5, 0x90], &[0x66, 0xf3, 0xa5], &[0xf2, 0xa4]]
-        {
-            assert!(is_rep_movs(bytes), "{bytes:x?}");
-        }
-        for bytes in [
-            &[][..],
-            &[0xa4],
-            &[0xf3],
-            &[0xf3, 0xaa],             // rep stosb
-            &[0xf3, 0x48, 0xab],       // rep stosq
-            &[0xf3, 0x0f, 0x6f, 0x06], // movdqu
-            &[0xf3, 0x0f, 0x1e, 0xfa], // endbr64
-            &[0xf3, 0x90, 0xa4],       // pause, movsb
-            &[0xf3, 0x48, 0x48, 0xa5], // not what a compiler writes
-        ] {
-            assert!(!is_rep_movs(bytes), "{bytes:x?}");
-        }
-    }
 
     #[test]
     fn registers_fit_or_not() {
@@ -239,12 +195,5 @@ mod tests {
     fn copiers_by_name() {
         assert!(is_copier("__memcpy") && is_copier("copy_page") && is_copier("rep_movs_alternative"));
         assert!(!is_copier("memcpy_orig") && !is_copier("vfs_read"));
-    }
-
-    proptest! {
-        #[test]
-        fn bytes_of_any_content_are_told(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
-            prop_assert!(!is_rep_movs(&bytes) || bytes.iter().any(|byte| [0xa4, 0xa5].contains(byte)));
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! What the machine and its limits give to a session: CPUs, threads, descriptors, CPU time.
 
+use crate::sys::proc::cpu_list;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 
@@ -8,24 +9,8 @@ const OTHER_DESCRIPTORS: u64 = 40;
 
 /// The CPUs that are online; as /sys tells, else those that this process may use.
 pub fn online() -> Vec<u32> {
-    let listed =
-        fs::read_to_string("/sys/devices/system/cpu/online").ok().and_then(|text| listed(text.trim()));
+    let listed = fs::read_to_string("/sys/devices/system/cpu/online").ok().and_then(|text| cpu_list(&text));
     listed.or_else(|| crate::sys::cpu::allowed().ok()).unwrap_or_else(|| vec![0])
-}
-
-/// The numbers of a list such as `0-3,8`.
-fn listed(text: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in text.split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
-        // No kernel is built for more.
-        if to > 1 << 16 {
-            return None;
-        }
-        numbers.extend(from..=to);
-    }
-    (!numbers.is_empty()).then_some(numbers)
 }
 
 /// The threads of a process; none where it is not there.
@@ -82,16 +67,6 @@ impl Drop for Descriptors {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read() {
-        assert_eq!(listed("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
-        assert_eq!(listed("0"), Some(vec![0]));
-        for wrong in ["", "a", "0-", "0-4294967295"] {
-            assert_eq!(listed(wrong), None, "{wrong}");
-        }
-        assert!(!online().is_empty());
-    }
 
     #[test]
     fn busy_time_leaves_idle_out() {

@@ -19,6 +19,7 @@ use crate::sys::child::Preparation;
 use crate::sys::clock::now_ns;
 use crate::sys::perf::PerfError;
 use crate::sys::perf_sample::{Event, Wanted, Whose};
+use crate::sys::proc::is_running;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use session::Session;
 use std::os::fd::{AsFd, OwnedFd};
@@ -208,14 +209,6 @@ fn watched(
     }
 }
 
-/// Whether there is such a process, and it has not ended.
-fn is_running(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state comes behind the name, which may hold anything.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !['Z', 'X'].contains(&state))
-}
-
 fn kernel_unseen(error: &PerfError) -> Unseen {
     Unseen {
         what: "copies inside the kernel (read, write and their like)".into(),
@@ -277,12 +270,6 @@ mod tests {
                 assert!(text.contains("perf_event_open") && text.contains("--via ptrace"), "{text}");
             }
         }
-    }
-
-    #[test]
-    fn running_processes_are_told() {
-        assert!(is_running(std::process::id()));
-        assert!(!is_running(u32::MAX));
     }
 
     #[test]

@@ -233,6 +233,7 @@ impl Session {
             what: format!("{} threads of the process", self.unwatched_threads),
             why: format!("each takes {} descriptors, and the limit is reached", self.cpus.len()),
             remedy: Some("sudo prlimit --nofile=1048576 fsprobe trace".into()),
+            any: true,
             ..Unseen::default()
         })
     }

@@ -153,7 +153,7 @@ impl Tally {
             period_ns,
             taken: self.taken,
             lost: self.lost,
-            user_seen: true,
+            unread: self.copying.unread,
             kernel_seen,
             inside: inside.collect(),
         }
@@ -188,6 +188,7 @@ impl Tally {
             program: Some(name.to_owned()),
             why: "it took other privileges (a setuid program), so the kernel stopped the watching".into(),
             remedy: Some("sudo fsprobe trace".into()),
+            any: true,
             ..Unseen::default()
         }));
         unseen

@@ -92,7 +92,7 @@ pub enum ReportFormat {
         fsprobe report r.json --format csv | gzip > samples.csv.gz"
 )]
 pub struct ReportArgs {
-    /// The report; `-` is stdin [default: the newest one in ~/.local/state/fsprobe]
+    /// The report; `-` is stdin [default: the newest one that fsprobe saved by itself]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// What to make of it

@@ -411,3 +411,24 @@ fn nonsense_in_a_report_is_refused() {
         assert_fails(&place.run(&["report", text(&saved)]), &[part]);
     }
 }
+
+#[test]
+fn a_file_that_was_written_to_settles_nothing() {
+    let place = Place::new();
+    let saved = place.path("r.json");
+    let made = place.run(&["sweep", "--simulate", "clean", "--len", "64K", "--output", text(&saved)]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let mut clean = report(&saved);
+    assert_eq!(fsprobe::judge::judge(&clean).verdict.state.word(), "clean");
+    clean.source = Some(fsprobe::report::Source {
+        kind: "file".into(),
+        size: 1 << 26,
+        fs_type: None,
+        resident_before: None,
+        resident_after: None,
+        changed: true,
+    });
+    let verdict = fsprobe::judge::judge(&clean).verdict;
+    assert_eq!(verdict.state.word(), "inconclusive");
+    assert!(verdict.reasons.iter().any(|reason| reason.contains("written to")), "{:?}", verdict.reasons);
+}

@@ -285,3 +285,31 @@ fn closed_streams_are_told_and_nothing_is_lost_without_a_word() {
         assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn placements_are_held_against_the_bands_of_the_paths_that_have_them() {
+    let place = Place::new();
+    let args = ["sweep", "--simulate", "zen4", "--seed", "3", "--no-output", "--paths"];
+    let told = stdout(&place.run(&[&args[..], &["read,rep-movsq"]].concat()));
+    assert!(told.contains("outside the band") && !told.contains("INSIDE"), "{told}");
+    let told = stdout(&place.run(&[&args[..], &["rep-movsq"]].concat()));
+    assert!(told.contains("INSIDE"), "its own band holds 0x010: {told}");
+}
+
+#[test]
+fn what_reads_no_file_needs_none() {
+    let place = Place::new();
+    let report = place.path("r.json");
+    for args in [
+        &["sweep", "--paths", "rep-movsb", "--len", "4K", "--dst", "0x0-0x10", "--rounds", "2"][..],
+        &["check", "--paths", "rep-movsb"],
+    ] {
+        let program = place.fsprobe(&[args, &["--output", text(&report), "--force"]].concat());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -f 20000; TMPDIR=/nowhere exec \"$@\"", "sh"]);
+        let output = shell.arg(program.get_program()).args(program.get_args()).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{}", stderr(&output));
+        let recorded: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+        assert!(recorded["source"].is_null(), "{args:?}");
+    }
+}

@@ -93,12 +93,12 @@ fn role(word: &str) -> Result<Role, String> {
 
 /// A size in whole pages.
 fn bytes(text: &str) -> Result<u64, String> {
-    let Length::Bytes(bytes) = text.parse::<Length>()? else {
+    let Ok(Length::Bytes(bytes)) = text.parse::<Length>() else {
         return Err(format!("'{text}' is no size (such as 65536, 64K or 1M)"));
     };
     match bytes.is_multiple_of(u64::from(PAGE)) {
         true => Ok(bytes),
-        false => Err(format!("{bytes} is not a multiple of {PAGE}, which page offsets need")),
+        false => Err(format!("{bytes} is not a multiple of {PAGE}: pipes hold whole pages")),
     }
 }
 

@@ -18,6 +18,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
+/// Bytes of a call where --buffer-size does not say.
+const USUAL_BUFFER: u64 = 256 << 10;
+
 /// Bytes of a sample, without and with a page offset to sweep.
 const BYTES: u64 = 256 << 20;
 const SWEEP_BYTES: u64 = 8 << 20;
@@ -138,6 +141,10 @@ fn notes(args: &PipeArgs, plan: &Plan, cpus: &Cpus) -> Vec<String> {
             "writer and reader are two threads of one core: they share its caches and its units".into(),
         );
     }
+    let unusual = unusual(args, plan);
+    if !unusual.is_empty() {
+        notes.push(format!("as asked: {}", unusual.join(", ")));
+    }
     let wanted = args.pipe_size.unwrap_or(args.buffer_size);
     if (plan.pipe as u64) < wanted {
         notes.push(format!(
@@ -163,6 +170,23 @@ fn notes(args: &PipeArgs, plan: &Plan, cpus: &Cpus) -> Vec<String> {
         );
     }
     notes
+}
+
+/// What was asked for that the article does not do by default.
+fn unusual(args: &PipeArgs, plan: &Plan) -> Vec<String> {
+    let buffer = (args.buffer_size != USUAL_BUFFER).then(|| format!("calls of {}", length(args.buffer_size)));
+    let touch = match plan.touch {
+        Touch::Once => None,
+        Touch::Each => Some("each page touched before and after each transfer".to_owned()),
+        Touch::Never => Some("buffers never touched".to_owned()),
+    };
+    let flags = [
+        (args.gift, "pages given away (SPLICE_F_GIFT)"),
+        (args.poll, "poll(2) in place of calls that wait"),
+        (args.same_buffer, "one buffer sent again and again"),
+    ];
+    let flags = flags.into_iter().filter(|(set, _)| *set).map(|(_, words)| words.to_owned());
+    buffer.into_iter().chain(flags).chain(touch).collect()
 }
 
 fn progress(args: &PipeArgs, plan: &Plan) -> ProgressBar {

@@ -22,7 +22,12 @@ pub fn judge(pipe: &mut Pipe) {
     for mapping in &mut pipe.mapping {
         mapping.ns_per_page = estimate(&mapping.samples);
     }
-    pipe.sweeps.iter_mut().for_each(judge_sweep);
+    // with every byte made and checked in the time measured, it tells of that, too
+    let verified = pipe.verified();
+    for sweep in &mut pipe.sweeps {
+        judge_sweep(sweep);
+        sweep.bands.retain(|_| !verified);
+    }
 }
 
 fn estimate(values: &[f64]) -> Option<Estimate> {
@@ -161,6 +166,10 @@ mod tests {
         judge_sweep(&mut sweep);
         let [band] = sweep.bands[..] else { panic!("{:?}", sweep.bands) };
         assert_eq!((band.from, band.to, band.slowdown), (1, 15, 4.0));
+        let checked = Rung { verified: true, ..rung("a", None, 1000) };
+        let mut pipe = Pipe { rungs: vec![checked], sweeps: vec![sweep.clone()], ..Pipe::default() };
+        judge(&mut pipe);
+        assert_eq!(pipe.sweeps[0].bands, vec![], "the checking was timed too");
         let lone = |rounds| {
             let mut cells: Vec<OffsetCell> = [0, 1, 16].map(cell).to_vec();
             cells[1].offset = 15;

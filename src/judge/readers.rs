@@ -15,15 +15,20 @@ const SLOW_OFFSET: f64 = 1.1;
 /// The least share of the excess that is a reason.
 const SHARE: f64 = 0.4;
 
+/// From this factor on, page faults can be what takes longer.
+const MORE_FAULTS: f64 = 1.1;
+
 /// Fills in everything that follows from the samples.
 pub fn conclude(readers: &mut Readers) {
     for reader in &mut readers.readers {
         let times = [reader.read.as_mut(), reader.call.as_mut(), Some(&mut reader.process)];
         times.into_iter().flatten().for_each(summarise);
         reader.moved.as_mut().into_iter().for_each(compare);
-        if reader.read.as_ref().is_some_and(|read| read.median_ns > reader.whole().median_ns) {
+        // noise sets runs with and without the tracer apart, and so the part and the whole
+        if reader.read.as_ref().is_some_and(|read| read.median_ns > NEAR * reader.whole().median_ns) {
             reader.read = None;
-            reader.read_unknown = Some("watching the reads took longer than the reads".into());
+            reader.read_unknown =
+                Some("they took longer while they were watched than the whole of it unwatched".into());
         }
     }
     for kind in [HugePages::Off, HugePages::On, HugePages::AsIs] {
@@ -104,7 +109,10 @@ fn excess(reader: &Reader, best: &Reader, total_ns: f64) -> Excess {
     Excess {
         total_ns,
         offset_ns: reader.moved.as_ref().map_or(0.0, offset_ns),
-        faults_ns: beyond(reader.moved.as_ref().map(faults_ns), best.moved.as_ref().map(faults_ns)),
+        faults_ns: match more_faults(reader, best) {
+            true => beyond(reader.moved.as_ref().map(faults_ns), best.moved.as_ref().map(faults_ns)),
+            false => 0.0,
+        },
         process_ns: match reader.call {
             Some(_) => 0.0,
             None => beyond(outside(&reader.process, reader), outside(&best.process, best)),
@@ -116,6 +124,12 @@ fn excess(reader: &Reader, best: &Reader, total_ns: f64) -> Excess {
 /// What the offset costs; nothing where the other offset is not clearly faster.
 fn offset_ns(moved: &MovedBuffer) -> f64 {
     if moved.slow { middle(&moved.same_ns) - middle(&moved.moved_ns) } else { 0.0 }
+}
+
+/// Whether a reader has more page faults than the best one; not known counts as yes.
+fn more_faults(reader: &Reader, best: &Reader) -> bool {
+    let both = reader.faults.zip(best.faults);
+    both.is_none_or(|(own, other)| own as f64 > MORE_FAULTS * other as f64)
 }
 
 fn faults_ns(moved: &MovedBuffer) -> f64 {
@@ -204,9 +218,12 @@ mod tests {
 
     #[test]
     fn each_reason_where_it_is_one() {
+        let faults = Reader { faults: Some(1000), ..reader(ReaderName::FsRead, [20, 22, 23], [20, 20, 8]) };
         let list = vec![
             best_one(),
             reader(ReaderName::Fread, [24, 26, 27], [24, 10, 22]),
+            faults,
+            // as many faults as the best: they explain nothing
             reader(ReaderName::FsRead, [20, 22, 23], [20, 20, 8]),
             reader(ReaderName::BufReader, [11, 30, 31], [10, 10, 8]),
             reader(ReaderName::Command, [10, 0, 60], [10, 10, 8]),
@@ -218,6 +235,7 @@ mod tests {
             Reason::AsFast,
             Reason::Offset,
             Reason::Faults,
+            Reason::Unexplained,
             Reason::Buffering,
             Reason::ProcessStart,
             Reason::AsFast,

@@ -9,7 +9,7 @@ use super::{signature, stats};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::{
-    Axis, Band, Cell, Depth, Floor, PAGE, PathName, PathVerdict, Report, State, Verdict, length,
+    Axis, Band, Cell, Depth, Floor, PAGE, PathName, PathVerdict, Phase, Report, State, Verdict, length,
 };
 
 /// The state of one group. A long length has no screen of its own: it is clean where nothing that was
@@ -114,10 +114,16 @@ pub fn sum_up(
     if paths.is_empty() {
         reasons.push(match report.colours {
             Some(_) => "page colours alone were measured, and no offsets (leave out --colours)".into(),
+            None if report.cells.iter().any(|c| c.ns.iter().flatten().next().is_some()) => {
+                "no path was measured at two page offsets or more, so there is nothing to compare with; a sweep over \
+                 more of them would settle it"
+                    .into()
+            }
             None => "no cell was measured in any complete round".into(),
         });
     }
-    if !report.run.complete && state == State::Clean {
+    let is_changed = report.source.as_ref().is_some_and(|s| s.changed);
+    if (!report.run.complete || is_changed) && state == State::Clean {
         state = State::Inconclusive;
     }
     if !report.run.complete {
@@ -126,11 +132,15 @@ pub fn sum_up(
     }
     reasons.extend(deep_reasons(&paths));
     let more = more_rounds(report);
-    reasons.extend(open_reasons(&paths, report.run.options.affected_at, more));
+    reasons.extend(open_reasons(report, &paths, more));
     reasons.extend(seen_reasons(&paths, seen, more));
     reasons.extend(noise_reasons(&paths, floors, seen, report.run.options.affected_at, more));
-    if report.source.as_ref().is_some_and(|s| s.changed) {
-        reasons.push("the file was written to while it was read: its times may hold that writing".into());
+    if is_changed {
+        reasons.push(
+            "the file was written to while it was read, so its times may hold that writing: measuring a file at rest \
+             would settle it"
+                .into(),
+        );
     }
     if state == State::Clean {
         reasons.push(clean_reason(floors));
@@ -170,18 +180,25 @@ fn more_rounds(report: &Report) -> &'static str {
 }
 
 /// One line on candidates that stayed open.
-fn open_reasons(paths: &[PathVerdict], affected_at: f64, more: &str) -> Option<String> {
+fn open_reasons(report: &Report, paths: &[PathVerdict], more: &str) -> Option<String> {
     let open = |p: &&PathVerdict| p.state == State::Inconclusive && !p.bands.is_empty();
     let first = paths.iter().find(open)?;
     let band = first.bands.iter().find(|b| !b.confirmed).or(first.bands.first())?;
+    let has_fresh = report.runs.iter().any(|run| run.phase == Phase::Confirm && run.rounds > 0);
+    let (why, cure) = match has_fresh {
+        true => {
+            ("of which fresh samples could not tell whether it is", format!("a quieter machine or {more}"))
+        }
+        false => ("of which no fresh samples were taken to tell whether it is", "a whole run".to_owned()),
+    };
+    let place = match band.from == band.to {
+        true => format!("{:#05x}", band.from),
+        false => format!("{:#05x}-{:#05x}", band.from, band.to),
+    };
+    let (least, len) = (report.run.options.affected_at, length(first.len));
     Some(format!(
-        "{} has a candidate at {:#05x}-{:#05x} ({}, {:.2}x) of which fresh samples could not tell whether it is a deep \
-         band ({affected_at}x and more); a quieter machine or {more} would settle it",
-        first.path,
-        band.from,
-        band.to,
-        length(first.len),
-        band.slowdown
+        "{} has a candidate at {place} ({len}, {:.2}x) {why} a deep band ({least}x and more); {cure} would settle it",
+        first.path, band.slowdown
     ))
 }
 

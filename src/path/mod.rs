@@ -8,6 +8,7 @@ mod channel;
 mod io_uring;
 mod mmap;
 mod open;
+mod own_file;
 mod own_memory;
 mod process_vm;
 mod read;

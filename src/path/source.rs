@@ -1,12 +1,11 @@
 //! The file that copies read from: the user's, never opened for writing, or one of fsprobe's own.
 
+use super::own_file;
 use crate::report::{Fact, PAGE};
 use crate::sys::file_system::{self, Keeps};
-use crate::sys::{file, limits, memory, reason};
-use rand::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use crate::sys::{file, limits, reason};
 use std::fs::{File, FileType, Metadata};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -82,6 +81,9 @@ impl SourceError {
     }
 }
 
+/// Characters of a file's name.
+const LONGEST_NAME: usize = 4096;
+
 /// An open source file.
 #[derive(Debug)]
 pub struct Source {
@@ -122,10 +124,25 @@ impl Source {
         let file = open_at_once(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         fit(&meta).map_err(unfit)?;
+        // files of /proc seem empty
         if is_made_up(&file) {
             return Err(unfit("is made up by the kernel as it is read"));
         }
+        if meta.len() == 0 {
+            return Err(unfit("is empty"));
+        }
         Ok(Source { file: Arc::new(file), name, kind: "file", stamp: Stamp::of(&meta) })
+    }
+
+    /// In place of a source for paths that read none.
+    ///
+    /// # Errors
+    /// Where there is no /dev/null.
+    pub fn unused() -> Result<Source, SourceError> {
+        let name = "/dev/null".to_owned();
+        let file = File::open(&name)
+            .map_err(|error| SourceError::Open { name: name.clone(), reason: reason(&error) })?;
+        Ok(Source { file: Arc::new(file), name, kind: "unused", stamp: Stamp { size: 0, modified: (0, 0) } })
     }
 
     /// Makes a file of `size` bytes in `$TMPDIR` (else /tmp; in memory where that is not to be had) that has no
@@ -137,15 +154,7 @@ impl Source {
         if limits::soft(Path::new("/"), limits::FILE_SIZE).is_some_and(|most| most < size) {
             return Err(failed("larger than this process may write (ulimit -f)".into()));
         }
-        let made = tempfile::tempfile_in(&folder).and_then(|file| {
-            if is_memory(&file) {
-                room_for(size)?;
-            }
-            fill(&file, size).map(|()| file)
-        });
-        // memory is a page cache too
-        let made = made.or_else(|error| in_memory(size).map_err(|_| error));
-        let file = made.map_err(|error| failed(reason(&error)))?;
+        let file = own_file::make(&folder, size).map_err(|error| failed(reason(&error)))?;
         let stamp = Stamp::of(&file.metadata().map_err(|error| failed(reason(&error)))?);
         Ok(Source { file: Arc::new(file), name: "fsprobe's own file".into(), kind: "own", stamp })
     }
@@ -224,7 +233,7 @@ impl Source {
 
     /// Whether size or modification time differ from when the file was opened.
     pub fn changed(&self) -> bool {
-        self.file.metadata().map_or(true, |meta| Stamp::of(&meta) != self.stamp)
+        self.kind != "unused" && self.file.metadata().map_or(true, |meta| Stamp::of(&meta) != self.stamp)
     }
 
     /// The open file, shared with the copy paths.
@@ -259,55 +268,14 @@ fn fit(meta: &Metadata) -> Result<(), &'static str> {
         Err("is a socket")
     } else if !kind.is_file() {
         Err("is a device")
-    } else if meta.len() == 0 {
-        Err("is empty")
     } else {
         Ok(())
     }
 }
 
-/// Whether the file takes memory that is not given back before it is gone.
-fn is_memory(file: &File) -> bool {
-    let magic = file::fs_magic(file.as_fd()).ok();
-    magic.and_then(file_system::by_magic).is_some_and(|known| known.keeps == Keeps::AlwaysCached)
-}
-
-/// Refuses what memory cannot hold: writing it would end the process.
-fn room_for(size: u64) -> io::Result<()> {
-    match memory::available(Path::new("/")) {
-        Fact::Known(left) if left.bytes < size.saturating_mul(2) => Err(io::Error::other(format!(
-            "it would take memory, of which {} MiB are left by {}",
-            left.bytes >> 20,
-            left.bound
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// A file of the kernel's own in memory.
-fn in_memory(size: u64) -> io::Result<File> {
-    room_for(size)?;
-    let file = File::from(rustix::fs::memfd_create("fsprobe", rustix::fs::MemfdFlags::CLOEXEC)?);
-    fill(&file, size).map(|()| file)
-}
-
-/// Fills a file with pseudo-random bytes, which no file system can compress or share away.
-fn fill(mut file: &File, size: u64) -> io::Result<()> {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(size);
-    let mut chunk = vec![0; CHUNK];
-    let mut left = size;
-    while left > 0 {
-        let part = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
-        random.fill_bytes(&mut chunk[..part]);
-        file.write_all(&chunk[..part])?;
-        left -= part as u64;
-    }
-    Ok(())
-}
-
 /// A file's name fit for one line.
 fn printable(path: &Path) -> String {
-    path.display().to_string().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    crate::report::printable(&path.display().to_string(), LONGEST_NAME)
 }
 
 #[cfg(test)]
@@ -330,7 +298,7 @@ mod tests {
     fn what_cannot_be_read_is_refused_in_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let text = refused(&folder.path().join("none\nhere"));
-        assert!(text.contains("none?here: No such file (omit --file and fsprobe makes its own)"), "{text}");
+        assert!(text.contains("none\\nhere: No such file (omit --file and fsprobe makes its own)"), "{text}");
         assert!(refused(folder.path()).contains("is a directory"));
         assert!(refused(&file(&folder, 0)).contains("is empty"));
         assert!(refused(Path::new("/dev/null")).contains("is a device"));

@@ -25,6 +25,14 @@ impl Role {
         }
     }
 
+    /// For people.
+    pub fn who(self) -> &'static str {
+        match self {
+            Role::Alone => "process",
+            role => role.word(),
+        }
+    }
+
     /// The role of that word.
     pub fn named(word: &str) -> Option<Role> {
         [Role::Writer, Role::Reader, Role::Alone].into_iter().find(|role| role.word() == word)

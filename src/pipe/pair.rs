@@ -150,7 +150,7 @@ fn verdict(ends: &[End], stop: &dyn Fn() -> bool) -> Result<Vec<Answer>, Trouble
         std::thread::sleep(Duration::from_millis(20));
         return Err(match stop() {
             true => Trouble::Stopped,
-            false => Trouble::Broken(format!("the {} was killed by signal {signal}", end.role.word())),
+            false => Trouble::Broken(format!("its {} was killed by signal {signal}", end.role.who())),
         });
     }
     let mut peer_gone = None;

@@ -5,7 +5,7 @@ use super::facts::rejudged;
 use super::number::{bytes, offset, on_circle, span, times, times_briefly};
 use super::terminal::Style;
 use super::terminal::lengths::windows;
-use super::terminal::verdict::{capitalised, headline_of, interrupted};
+use super::terminal::verdict::{capitalised, headline_of, interrupted, misalignment_apart};
 use super::text::{listed, paragraph};
 use crate::report::{Axis, Band, Depth, PathName, PathVerdict, Remedy, Report, State, printable};
 use std::collections::BTreeSet;
@@ -77,7 +77,9 @@ fn sentence(report: &Report) -> String {
             let names: BTreeSet<PathName> = verdict.paths.iter().map(|p| p.path).collect();
             let names: Vec<&str> = names.iter().map(|p| p.word()).collect();
             let at = times(report.run.options.affected_at);
-            format!("no page offset makes {} {at} slower or worse.", listed(&names).replace(" and ", " or "))
+            let apart = misalignment_apart(report, &verdict.paths.iter().collect::<Vec<_>>());
+            let names = listed(&names).replace(" and ", " or ");
+            format!("no page offset makes {names} {at} slower or worse{apart}.")
         }
         State::Inconclusive => {
             let reasons: Vec<String> = verdict.reasons.iter().map(|r| printable(r, LONGEST)).collect();
@@ -180,7 +182,7 @@ fn what_to_do(report: &Report, style: Style) -> String {
         return "What to do: nothing.\n".into();
     }
     let advice = advice(report);
-    let lines = advice.iter().map(|(who, what)| paragraph(&format!("{who:<8}"), what, style.width));
+    let lines = advice.iter().map(|(who, what)| paragraph(&format!("{who:<9}"), what, style.width));
     format!("What to do\n{}", lines.collect::<String>())
 }
 

@@ -150,7 +150,10 @@ fn libc(page: &mut Page, libc: &Libc) {
     let thresholds = [libc.rep_movsb_threshold, libc.rep_movsb_stop_threshold, libc.non_temporal_threshold];
     let [above, below, non_temporal] =
         thresholds.map(|value| value.map_or("unknown".into(), |bytes| format!("{bytes} B")));
-    let window = format!("rep movsb above {above}, below {below}; non-temporal from {non_temporal}");
+    let is_empty =
+        thresholds[0].zip(thresholds[1]).is_some_and(|(above, below)| below <= above.saturating_add(1));
+    let never = if is_empty { " (never)" } else { "" };
+    let window = format!("rep movsb above {above}, below {below}{never}; non-temporal from {non_temporal}");
     page.fact("memcpy thresholds", if thresholds == [None; 3] { "unknown" } else { &window });
     if let Some(words) = libc.tunables.as_ref().filter(|words| !words.is_empty()) {
         page.fact("GLIBC_TUNABLES", &words.join(":"));

@@ -68,6 +68,10 @@ fn about(page: &mut Page, report: &Report) {
 
 /// The state of the report and of each path, one of three.
 fn states(page: &mut Page, report: &Report) {
+    if report.is_colours_alone() {
+        // nothing was asked that has a state
+        return;
+    }
     let name = "fsprobe_state";
     page.family(name, "", "1 for the state of the report: clean, inconclusive or affected.");
     for state in State::ALL {

@@ -16,7 +16,7 @@ pub fn text(pipe: &Pipe, style: Style) -> String {
         legend(style),
         huge_pages(pipe, style),
         mapping(&pipe.mapping, style),
-        sweeps(&pipe.sweeps, style),
+        sweeps(pipe, style),
         skipped(pipe, style),
         pipe.notes.iter().map(|n| paragraph("Note: ", &capital(n), style.width)).collect(),
     ];
@@ -92,8 +92,8 @@ fn row([rung, speed, interval, factor, faults, switches, exposed]: [&str; 7]) ->
 }
 
 fn legend(style: Style) -> String {
-    let said = "95 %: interval of the median; -: fewer than six rounds. factor: over write-read, vmsplice-read \
-        or vmsplice-splice, whichever the rung is one step from, within rounds. faults, switches: page faults and \
+    let said = "95 %: interval of the median; -: fewer than six rounds. factor: over the rung that it is one step \
+        from (huge pages, busy loop or the other call), of yardsticks over write-read, within rounds. faults, switches: page faults and \
         context switches of both processes per GiB. exposed: the copies that a band can slow \
         down, write by the writer's page offset (--src), read by the reader's (--dst).";
     paragraph("", said, style.width)
@@ -151,13 +151,21 @@ fn mapping(mapping: &[Mapping], style: Style) -> String {
     paragraph("Mapping: ", &said, style.width)
 }
 
-fn sweeps(sweeps: &[OffsetSweep], style: Style) -> String {
-    sweeps.iter().filter(|s| s.skipped.is_none()).map(|s| sweep(s, style)).collect()
+/// From this factor on an offset without a band is not called fast.
+const UNTOLD: f64 = 1.5;
+
+fn sweeps(pipe: &Pipe, style: Style) -> String {
+    let all = pipe.sweeps.iter().filter(|s| s.skipped.is_none());
+    all.map(|s| sweep(s, pipe.verified(), style)).collect()
 }
 
-fn sweep(sweep: &OffsetSweep, style: Style) -> String {
+fn sweep(sweep: &OffsetSweep, verified: bool, style: Style) -> String {
     let label = format!("{} by {}: ", printable(&sweep.rung, 40), sweep.moved.word());
-    paragraph(&label, &bands(sweep), style.width)
+    let told = match verified {
+        true => "every byte was checked, and of bands nothing is told.".into(),
+        false => bands(sweep),
+    };
+    paragraph(&label, &told, style.width)
 }
 
 fn bands(sweep: &OffsetSweep) -> String {
@@ -174,12 +182,19 @@ fn bands(sweep: &OffsetSweep) -> String {
     let band = |b: &PipeBand| {
         format!("{} slower at {} ({} GB/s)", times(b.slowdown), span(b.from, b.to), gigabytes(b.bytes_per_s))
     };
+    let slowest = format!(
+        "of {count} the slowest, {}, takes {} as long as 0x000 ({})",
+        span(*offset, *offset),
+        times(slowdown.median),
+        interval(slowdown, times)
+    );
     match sweep.bands.as_slice() {
-        [] => format!(
-            "no band: of {count} the slowest, {}, takes {} as long as 0x000.",
-            span(*offset, *offset),
-            times(slowdown.median)
-        ),
+        [] if slowdown.median >= UNTOLD => {
+            format!(
+                "cannot be told: {slowest}, and nothing beside it shows that; a quieter machine or more rounds would."
+            )
+        }
+        [] => format!("no band: {slowest}."),
         bands => {
             let bands: Vec<String> = bands.iter().map(band).collect();
             format!("{} than at 0x000; {count} measured.", listed(&bands))

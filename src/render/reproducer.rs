@@ -144,8 +144,10 @@ impl Reproducer {
 }
 
 /// Which band is shown: a confirmed one, of reads before writes before user space, at the usual length.
-fn rank(verdict: &PathVerdict, band: &Band) -> (bool, Reverse<Option<Routine>>, bool) {
-    (band.confirmed, Reverse(routine_of(verdict.path)), verdict.len == USUAL)
+fn rank(verdict: &PathVerdict, band: &Band) -> (bool, Reverse<Option<Routine>>, bool, bool) {
+    let routine = routine_of(verdict.path);
+    let is_own = routine.is_some_and(|routine| routine.is_path(verdict.path));
+    (band.confirmed, Reverse(routine), is_own, verdict.len == USUAL)
 }
 
 /// The routine that shows a path; none where the program has none that copies like it.

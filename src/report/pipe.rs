@@ -24,6 +24,13 @@ pub struct Pipe {
     pub notes: Vec<String>,
 }
 
+impl Pipe {
+    /// Whether every byte's arrival was checked: what was timed is not copying alone then.
+    pub fn verified(&self) -> bool {
+        self.rungs.iter().chain(&self.yardsticks).any(|rung| rung.verified)
+    }
+}
+
 /// One way through the pipe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rung {

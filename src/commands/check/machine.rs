@@ -33,8 +33,12 @@ pub fn real(args: &CheckArgs, groups: &[Group]) -> Result<Ready, Failure> {
     let mut host = host::gather(false);
     let cpu = sweep::pin(args.cpu)?;
     host::pin(&mut host, cpu);
-    let source = Source::own(SOURCE).map_err(Failure::line)?;
-    source.fault_in(SOURCE, &mut || false).map_err(Failure::line)?;
+    let source = match names(groups).iter().any(|path| path.reads_source()) {
+        true => Source::own(SOURCE),
+        false => Source::unused(),
+    }
+    .map_err(Failure::line)?;
+    source.fault_in(source.size(), &mut || false).map_err(Failure::line)?;
     let spec = PoolSpec {
         max_len: LONGEST as usize,
         pages: allocator::PageKind::Small,

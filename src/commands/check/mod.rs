@@ -41,6 +41,11 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     if args.remedies && stop.is_none() {
         report.placements = remedies::placements(&report);
         report.remedies = remedies::try_all(args, &report, &watch);
+        if let Some(stop) = watch.stop() {
+            (report.run.complete, report.run.stopped_by) = (false, Some(stop.word()));
+            let judged = judge::judge(&report);
+            (report.verdict, report.noise.floors) = (judged.verdict, judged.floors);
+        }
     }
     show(args, &report, &destination)?;
     match stop.or_else(|| watch.stop()) {
@@ -116,15 +121,18 @@ fn measured_at(
     let began = Instant::now();
     let stop = record::record(&mut report, &mut machine, groups, watcher);
     report.run.duration_s = began.elapsed().as_secs_f64();
-    note(&mut report.noise, disturbances.stop());
-    report.source = source.as_ref().map(|source| crate::report::Source {
-        kind: source.kind().into(),
-        size: source.size(),
-        fs_type: source.fs_type(),
-        resident_before: None,
-        resident_after: None,
-        changed: source.changed(),
-    });
+    if !report.is_simulated() {
+        note(&mut report.noise, disturbances.stop());
+    }
+    report.source =
+        source.as_ref().filter(|source| source.kind() != "unused").map(|source| crate::report::Source {
+            kind: source.kind().into(),
+            size: source.size(),
+            fs_type: source.fs_type(),
+            resident_before: None,
+            resident_after: None,
+            changed: source.changed(),
+        });
     report.run.complete = stop.is_none();
     report.run.stopped_by = stop.as_ref().map(Stop::word);
     let judged = judge::judge(&report);

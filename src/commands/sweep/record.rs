@@ -150,7 +150,8 @@ impl<'a> Recorder<'a> {
         plan.controls.retain(can);
         for cell in lost {
             let Err(reason) = self.machine.check(&cell) else { continue };
-            let known = |s: &Skipped| s.path == cell.path && s.allocator == cell.allocator;
+            let known =
+                |s: &Skipped| s.path == cell.path && (s.allocator.is_none() || s.allocator == cell.allocator);
             if !self.report.skipped.iter().any(known) {
                 self.report.skipped.push(Skipped { path: cell.path, allocator: cell.allocator, reason });
             }

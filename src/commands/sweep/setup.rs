@@ -218,12 +218,14 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     let cpu = pin(args.cpu)?;
     let source = match &args.file {
         Some(file) => Source::open(file),
+        None if !args.chosen_paths().iter().any(|path| path.reads_source()) => Source::unused(),
         // where memory is short, and nothing but memory to be had, the long column is of less
         None => Source::own(grid::WHOLE).or_else(|error| Source::own(LONG).map_err(|_| error)),
     }
     .map_err(Failure::line)?;
     let Plan { mut asked, options, seed } = Plan::of(args, source.size())?;
     fits(&asked, &source)?;
+    let is_read = source.kind() != "unused";
     let span = asked.longest().max(grid::WHOLE).min(source.size());
     asked.source_size = span;
     let mut report = fresh_report(facts(cpu), options, seed);
@@ -231,7 +233,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     asked.natural = natural_of(&report.placements);
     // buffers first: that memory is short is known at once, a long file is read in slowly
     let mut machine = machine(args, &mut asked, &source, &mut report.skipped)?;
-    let resident_before = known(source.resident(span));
+    let resident_before = known(source.resident(span)).filter(|_| is_read);
     source.fault_in(span, &mut || watcher.stop().is_some()).map_err(Failure::line)?;
     report.noise.clock_precision_ns = Some(machine.clock.precision_ns());
     report.noise.notes = notes(&machine.pools);
@@ -242,7 +244,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     let (stop, cost) = record(&mut report, &mut machine, &asked, budget, watcher);
     report.run.duration_s = began.elapsed().as_secs_f64();
     note(&mut report.noise, watch.stop());
-    report.source = Some(crate::report::Source {
+    report.source = is_read.then(|| crate::report::Source {
         kind: source.kind().into(),
         size: source.size(),
         fs_type: source.fs_type(),

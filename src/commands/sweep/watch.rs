@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// Watches a sweep.
 pub struct Watch {
     signal: Arc<Caught>,
+    /// How long the measuring may take.
+    time: Option<Duration>,
+    /// Its end, once it has begun.
     deadline: Option<Instant>,
     bar: ProgressBar,
 }
@@ -28,15 +31,19 @@ impl Watch {
             false => ProgressBar::hidden(),
         };
         if shown {
-            let seconds = args.time.unwrap_or(USUAL_SECONDS);
-            let line =
-                format!("fsprobe: measuring for about {seconds:.0} s (Ctrl-C keeps what was measured)\n");
+            let is_usual = args.len.is_empty() && args.dst == crate::sweep::Offsets::circle();
+            let how_long = match args.time {
+                Some(seconds) => format!(" for at most {seconds:.0} s"),
+                None if is_usual && !args.colours => format!(" for about {USUAL_SECONDS:.0} s"),
+                None => String::new(),
+            };
+            let line = format!("fsprobe: measuring{how_long} (Ctrl-C keeps what was measured)\n");
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
         let style = ProgressStyle::with_template("{msg:34} {bar:28} {percent:>3} % {eta:>4}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let deadline = args.time.map(|s| Instant::now() + Duration::from_secs_f64(s.min(1e9)));
-        Ok(Watch { signal, deadline, bar })
+        let time = args.time.map(|s| Duration::from_secs_f64(s.min(1e9)));
+        Ok(Watch { signal, time, deadline: None, bar })
     }
 
     /// Removes the progress bar.
@@ -57,6 +64,7 @@ pub fn stopped_by(caught: &Caught) -> Option<Stop> {
 
 impl Watcher for Watch {
     fn begin(&mut self, label: &str, expected_ns: u64) {
+        self.deadline = self.deadline.or(self.time.map(|time| Instant::now() + time));
         self.bar.reset();
         self.bar.set_length(expected_ns.max(1));
         self.bar.set_message(label.to_owned());

@@ -87,7 +87,7 @@ pub fn caveats(before: &[Report], after: &[Report], affected_at: f64) -> Vec<Str
         );
     }
     if before.iter().any(|b| after.iter().any(|a| a.cells == b.cells)) {
-        caveats.push("both sides hold the same samples: a report is compared with itself".into());
+        caveats.push("a report of each side holds the same samples".into());
     }
     for (name, side) in [("before", before), ("after", after)] {
         if side.iter().any(|r| !r.run.complete) {

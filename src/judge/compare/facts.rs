@@ -186,7 +186,10 @@ fn of_libc(report: &Report) -> Vec<Told> {
     let version = libc.version.as_ref().map(|v| format!("{} {v}{package}", libc.name));
     let tunables = libc.tunables.as_ref().map(|t| if t.is_empty() { NONE.into() } else { t.join(":") });
     let lengths = libc.rep_movsb_threshold.zip(libc.rep_movsb_stop_threshold);
-    let lengths = lengths.map(|(from, stop)| format!("above {from} B, below {stop} B"));
+    let lengths = lengths.map(|(from, stop)| match stop > from.saturating_add(1) {
+        true => format!("above {from} B, below {stop} B"),
+        false => "never".into(),
+    });
     let streamed = libc.non_temporal_threshold.map(|t| format!("from {t} B"));
     vec![
         told(LIBC, Bearing::Libc, &[], version),

@@ -3,7 +3,7 @@
 use super::super::number::{bytes, on_circle, span, times};
 use super::super::text::listed;
 use super::{LONGEST, axis};
-use crate::report::{Change, ComparedBand, ComparedGroup, Comparison, PAGE, State, printable};
+use crate::report::{Change, ComparedBand, ComparedGroup, Comparison, PAGE, printable};
 use std::collections::BTreeSet;
 
 /// The sentence after the word, without a model's name.
@@ -18,14 +18,20 @@ pub fn sentence(comparison: &Comparison) -> String {
             format!("{} no longer slow. {}.", subject(&groups), was(&groups))
         }
         Change::PartlyFixed => {
-            let groups = of(&[Change::Fixed, Change::PartlyFixed]);
-            format!(
-                "{} {} than before, and {}. {}.",
-                subject(&groups),
-                less(&groups),
-                later(comparison),
-                was(&groups)
-            )
+            let [fixed, partly, not] =
+                [Change::Fixed, Change::PartlyFixed, Change::NotFixed].map(|change| of(&[change]));
+            let told = [
+                (&fixed, "no longer slow".to_owned()),
+                (&partly, format!("{} than before", less(&partly))),
+                (&not, "as slow as before".into()),
+            ];
+            let told: Vec<String> = told
+                .into_iter()
+                .filter(|(groups, _)| !groups.is_empty())
+                .map(|(groups, how)| format!("{} {how}", subject(groups)))
+                .collect();
+            let example = if partly.is_empty() { &fixed } else { &partly };
+            format!("{}. {}.", told.join("; "), was(example))
         }
         Change::NotFixed => {
             let groups = of(&[Change::NotFixed]);
@@ -55,10 +61,6 @@ fn less(groups: &[&ComparedGroup]) -> &'static str {
         (true, true) => "less slow, and at fewer page offsets,",
         (false, _) => "less slow",
     }
-}
-
-fn later(comparison: &Comparison) -> &'static str {
-    if comparison.after.state == State::Affected { "still affected" } else { "clean now" }
 }
 
 /// `read and write are`.

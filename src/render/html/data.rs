@@ -32,8 +32,7 @@ pub(super) fn link(report: &Report) -> String {
 }
 
 /// Takes the JSON out of the page.
-const COMMAND: &str =
-    "sed -n 's/.*gzip;base64,\\([^\"]*\\)\".*/\\1/p' report.html | base64 -d | gunzip &gt; report.json";
+const COMMAND: &str = "sed -n 's/.*gzip;base64,\\([A-Za-z0-9+\\/=]\\{99,\\}\\)\".*/\\1/p' report.html | base64 -d | gunzip &gt; report.json";
 
 fn packed(json: &[u8]) -> Vec<u8> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::new(4));

@@ -58,7 +58,6 @@ pub(super) fn bands(report: &Report) -> String {
         Head::number("times slower"),
         Head::number("GB/s inside"),
         Head::number("more ns per KiB"),
-        Head::text("fresh rounds"),
     ];
     let rows: Vec<Vec<String>> = report.verdict.paths.iter().flat_map(of_verdict).collect();
     match rows.is_empty() {
@@ -77,13 +76,13 @@ fn of_verdict(verdict: &PathVerdict) -> Vec<Vec<String>> {
     let name = format!("{}{owner}, {}", verdict.path, bytes(verdict.len));
     let first = [name, state(verdict.state), gigabytes(verdict.baseline_bytes_per_s)];
     if verdict.bands.is_empty() {
-        let rest = ["none", "", "", "", "", ""].map(String::from);
+        let rest = ["none", "", "", "", ""].map(String::from);
         return vec![first.into_iter().chain(rest).collect()];
     }
     verdict.bands.iter().map(|band| first.iter().cloned().chain(of_band(band)).collect()).collect()
 }
 
-fn of_band(band: &Band) -> [String; 6] {
+fn of_band(band: &Band) -> [String; 5] {
     let axis = band.axis.map_or_else(|| format!("{} (axis unknown)", band.scan), |a| a.to_string());
     let edges =
         [("first", band.from_range), ("last", band.to_range)].into_iter().filter_map(|(name, range)| {
@@ -96,12 +95,13 @@ fn of_band(band: &Band) -> [String; 6] {
         ci.map(|[low, high]| format!("<br><small>[{} to {}]</small>", form(low), form(high)))
             .unwrap_or_default()
     };
+    let doubt = if band.confirmed { "" } else { "<br><small>not confirmed by fresh rounds</small>" };
     let spread = band
         .spread
         .map(|[low, high]| format!("<br><small>single samples {} to {}</small>", times(low), times(high)));
     [
         place,
-        marked(band.depth, band.depth.word()),
+        marked(band.depth, band.depth.word()) + doubt,
         format!(
             "{}{}{}",
             times(band.slowdown),
@@ -110,7 +110,6 @@ fn of_band(band: &Band) -> [String; 6] {
         ),
         gigabytes(band.bytes_per_s),
         format!("{}{}", three(band.penalty_ns_per_kib), interval(band.penalty_ci95, three)),
-        if band.confirmed { "confirmed" } else { "not confirmed" }.into(),
     ]
 }
 
@@ -132,7 +131,7 @@ pub(super) fn matrices(swept: &Swept) -> String {
     }
     format!(
         "<details>\n<summary>The same as a table</summary>\n{tables}<p><small>! deep band, that many times slower; ~ \
-         mild band; natural: where the allocator itself puts buffers; *: multiples of 0x20 only, left out of the row \
+         mild band; ? seems slow, not confirmed; natural: where the allocator itself puts buffers; *: multiples of 0x20 only, left out of the row \
          above; \u{b7}: not measured</small></p>\n</details>\n"
     )
 }
@@ -152,9 +151,12 @@ fn matrix(swept: &Swept, columns: &[Column], index: usize) -> String {
             let is_natural = label == "natural";
             let value = |(value, column): (Value, &Column)| {
                 let Value { throughput, mark, depth } = value;
-                let mark = depth.map(|d| " ".to_owned() + &marked(d, &mark)).unwrap_or_default();
+                let mark = match depth {
+                    Some(depth) => format!(" {}", marked(depth, &mark)),
+                    None => format!(" {mark}"),
+                };
                 let at = if is_natural { natural_places(column) } else { String::new() };
-                format!("{throughput}{mark} {at}").trim_end().to_owned()
+                format!("{} {at}", format!("{throughput}{mark}").trim_end()).trim_end().to_owned()
             };
             std::iter::once(label.clone()).chain(values.into_iter().zip(columns).map(value)).collect()
         })

@@ -26,23 +26,59 @@ pub struct Fates {
 
 /// For buffers as destinations and as sources; nothing where there is nothing to be told.
 pub fn fates(report: &Report) -> Vec<Fates> {
-    // a buffer is met as a destination or as a source; paths that do the same are told together
-    let told = |scan: Scan, other: &str| {
-        let paths = || paths(report).into_iter().filter(|p| p.own_scan() == scan);
-        // the other side where it was held, as in the matrix
-        let helds: BTreeSet<u16> =
-            paths().filter_map(|p| Scanline::fullest(report, p, scan)).map(|(line, _)| line.held).collect();
-        let held = if helds.len() == 1 { helds.first().copied().unwrap_or(0) } else { 0 };
-        let mut deep: BTreeMap<u64, BTreeSet<Interval>> = BTreeMap::new();
-        for (len, bands) in paths().flat_map(|path| deep_intervals(report, path, held)) {
-            deep.entry(len).or_default().extend(bands);
-        }
-        let lines = lines(report, &deep);
-        let against = format!("a {other} at page offset {}", offset(held));
-        let intro = format!("Where allocators put buffers on their own, against {against}:");
+    let all: Vec<Met> = [Scan::Dst, Scan::Src].into_iter().flat_map(|scan| met(report, scan)).collect();
+    let several = all.len() > 1;
+    let told = |met: Met| {
+        let other = if met.scan == Scan::Dst { "source" } else { "destination" };
+        let paths: Vec<&str> = met.paths.iter().map(|path| path.word()).collect();
+        let of = if several { format!(" of {}", listed(&paths)) } else { String::new() };
+        let intro = format!(
+            "Where allocators put buffers on their own, against a {other}{of} at page offset {}:",
+            offset(met.held)
+        );
+        let lines = lines(report, &met.deep);
         (!lines.is_empty()).then_some(Fates { intro, lines })
     };
-    [told(Scan::Dst, "source"), told(Scan::Src, "destination")].into_iter().flatten().collect()
+    all.into_iter().filter_map(told).collect()
+}
+
+/// Deep bands that placements can meet, and the paths that have them.
+struct Met {
+    scan: Scan,
+    /// Where the other side was held.
+    held: u16,
+    paths: Vec<PathName>,
+    deep: BTreeMap<u64, BTreeSet<Interval>>,
+}
+
+/// By the offsets of their bands: what one path meets says nothing of another. Routines that no program calls by
+/// themselves stand back where others were measured.
+fn met(report: &Report, scan: Scan) -> Vec<Met> {
+    let all = paths(report);
+    let is_called = |path: &PathName| !path.is_user_space() || *path == PathName::Memcpy;
+    let any_called = all.iter().any(is_called);
+    let mut met: Vec<Met> = Vec::new();
+    for path in all.into_iter().filter(|p| p.own_scan() == scan && (is_called(p) || !any_called)) {
+        // the other side where it was held, as in the matrix
+        let held = Scanline::fullest(report, path, scan).map_or(0, |(line, _)| line.held);
+        let deep = deep_intervals(report, path, held);
+        let places = |deep: &BTreeMap<u64, BTreeSet<Interval>>| -> BTreeSet<Interval> {
+            deep.values().flatten().copied().collect()
+        };
+        if deep.is_empty() {
+            continue;
+        }
+        match met.iter_mut().find(|m| m.held == held && places(&m.deep) == places(&deep)) {
+            Some(known) => {
+                known.paths.push(path);
+                for (len, bands) in deep {
+                    known.deep.entry(len).or_default().extend(bands);
+                }
+            }
+            None => met.push(Met { scan, held, paths: vec![path], deep }),
+        }
+    }
+    met
 }
 
 fn lines(report: &Report, deep: &BTreeMap<u64, BTreeSet<Interval>>) -> Vec<(Allocator, String)> {

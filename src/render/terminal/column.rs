@@ -25,6 +25,8 @@ pub struct Slow {
     pub at: Interval,
     pub depth: Depth,
     pub slowdown: f64,
+    /// Whether fresh rounds confirmed it.
+    pub confirmed: bool,
 }
 
 impl Column {
@@ -49,7 +51,14 @@ impl Column {
         let judged = verdict_on(report, line, allocator, len);
         let bands = judged.map_or(&[][..], |v| &v.bands).iter();
         let mut bands: Vec<Slow> = bands
-            .filter_map(|b| Some(Slow { at: line.interval(b)?, depth: b.depth, slowdown: b.slowdown }))
+            .filter_map(|b| {
+                Some(Slow {
+                    at: line.interval(b)?,
+                    depth: b.depth,
+                    slowdown: b.slowdown,
+                    confirmed: b.confirmed,
+                })
+            })
             .collect();
         bands.sort_by(|a, b| b.slowdown.total_cmp(&a.slowdown));
         let placed = report.placements.iter().filter(|p| Some(p.allocator) == allocator && p.len == len);
@@ -66,9 +75,28 @@ impl Column {
         there.map(|(offset, _)| *offset).filter(move |o| row.holds(*o))
     }
 
-    /// Bytes per second in a row: the median over its cells and rounds.
+    /// Bytes per second in a row: the median over its offsets, those between two that were measured counted with the
+    /// first, since a few are sampled densely and the rest of the circle here and there.
     pub fn throughput(&self, row: Row) -> Option<f64> {
-        self.throughput_at(self.measured(row))
+        let offsets: Vec<u16> = self.measured(row).collect();
+        self.typical(&offsets, row.to)
+    }
+
+    fn typical(&self, offsets: &[u16], last: u16) -> Option<f64> {
+        let ends = offsets.iter().skip(1).copied().chain([last.saturating_add(1)]);
+        let place = |(offset, end): (&u16, u16)| {
+            let ns = median(self.samples.get(offset)?.clone())?;
+            Some((ns, u32::from(end.saturating_sub(*offset).max(1))))
+        };
+        let mut places: Vec<(f64, u32)> = offsets.iter().zip(ends).filter_map(place).collect();
+        places.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let half = places.iter().map(|(_, weight)| weight).sum::<u32>().div_ceil(2);
+        let mut passed = 0;
+        let middle = places.iter().find(|(_, weight)| {
+            passed += weight;
+            passed >= half
+        });
+        middle.map(|(ns, _)| self.len as f64 * 1e9 / ns)
     }
 
     /// Bytes per second at the natural offsets, each as likely as the others: by their mean time.
@@ -112,8 +140,9 @@ impl Column {
     /// them together, where one class was not measured.
     fn clean(&self, judged: Option<f64>) -> [Option<f64>; 2] {
         let clean = || self.samples.keys().copied().filter(|o| self.band_at(*o).is_none());
-        let of = |aligned| self.throughput_at(clean().filter(|o| Row::is_aligned(*o) == aligned));
-        let any = || self.throughput_at(clean()).or(judged);
+        let over = |offsets: Vec<u16>| self.typical(&offsets, crate::report::PAGE - 1);
+        let of = |aligned| over(clean().filter(|o| Row::is_aligned(*o) == aligned).collect());
+        let any = || over(clean().collect()).or(judged);
         [false, true].map(|aligned| of(aligned).or_else(any))
     }
 

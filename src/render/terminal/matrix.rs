@@ -198,7 +198,7 @@ impl Value {
         let all = bands.len() == column.natural.len();
         let band = bands.first().filter(|_| all).copied();
         let value = Value::new(column, column.natural_throughput(), aligned, band);
-        match bands.iter().filter(|b| b.depth == Depth::Deep).count() {
+        match bands.iter().filter(|b| b.depth == Depth::Deep && b.confirmed).count() {
             deep if deep > 0 && !all => {
                 Value { mark: format!("!{deep}/{}", column.natural.len()), depth: Some(Depth::Deep), ..value }
             }
@@ -218,18 +218,19 @@ impl Value {
         let mark = |band: Slow| {
             let own = column.slowdown(throughput, aligned, band);
             let fits = (own >= Options::AFFECTED_AT) == (band.slowdown >= Options::AFFECTED_AT);
-            format!("{}{}", sign(band.depth), times_briefly(if fits { own } else { band.slowdown }))
+            format!("{}{}", sign(band), times_briefly(if fits { own } else { band.slowdown }))
         };
         Value {
             throughput: gigabytes(throughput),
             mark: slow.map(mark).unwrap_or_default(),
-            depth: slow.map(|band| band.depth),
+            depth: slow.filter(|band| band.confirmed).map(|band| band.depth),
         }
     }
 }
 
-fn sign(depth: Depth) -> char {
-    match depth {
+fn sign(band: Slow) -> char {
+    match band.depth {
+        _ if !band.confirmed => '?',
         Depth::Deep => '!',
         Depth::Mild => '~',
     }
@@ -301,6 +302,7 @@ fn legend(shown: &[String], style: Style) -> Option<String> {
     let signs = [
         (occurs(&|w| w.contains('!') && w.contains('x')), "!: in a deep band, so many times slower"),
         (occurs(&|w| w.contains('~')), "~: in a mild band"),
+        (occurs(&|w| w.starts_with('?') && w.ends_with('x')), "?: seems slow, not confirmed by fresh rounds"),
         (occurs(&|w| w.contains('!') && w.contains('/')), "!4/8: so many of the offsets in a deep band"),
         (occurs(&|w| w == "natural"), "natural: where the allocator itself puts buffers"),
         (

@@ -155,35 +155,46 @@ fn deep_band(report: &Report, path: PathName, found: &Found) -> String {
 fn without_bands(report: &Report, path: PathName) -> String {
     let of_path = || report.verdict.paths.iter().filter(|v| v.path == path);
     let mut fastest: BTreeMap<u64, f64> = BTreeMap::new();
-    for verdict in of_path() {
+    for verdict in of_path().filter(|v| v.baseline_bytes_per_s > 0.0) {
         let speed = fastest.entry(verdict.len).or_insert(verdict.baseline_bytes_per_s);
         *speed = speed.max(verdict.baseline_bytes_per_s);
     }
     let speeds =
         fastest.iter().rev().map(|(len, speed)| format!("{} GB/s at {}", gigabytes(*speed), bytes(*len)));
     let speeds: Vec<String> = speeds.take(3).collect();
-    let speeds = listed(&speeds);
+    let speeds = if speeds.is_empty() { String::new() } else { format!(" ({})", listed(&speeds)) };
+    let apart = misalignment_apart(report, &of_path().collect::<Vec<_>>());
     match of_path().map(|v| v.state).max() {
         _ if !report.run.complete => {
-            format!("whether any page offset makes {path} slow is not known yet ({speeds}).")
+            format!("whether any page offset makes {path} slow is not known yet{speeds}.")
         }
         Some(State::Clean) if of_path().any(|v| !v.bands.is_empty()) => {
             let least = times(report.run.options.affected_at);
-            format!("{} makes {path} {least} slower or worse ({speeds}).", none_of(report, path))
+            format!("{} makes {path} {least} slower or worse{apart}{speeds}.", none_of(report, path))
         }
-        Some(State::Clean) => format!("{} makes {path} slow ({speeds}).", none_of(report, path)),
-        _ => format!("whether any page offset makes {path} slow cannot be told ({speeds})."),
+        Some(State::Clean) => format!("{} makes {path} slow{apart}{speeds}.", none_of(report, path)),
+        _ => format!("whether any page offset makes {path} slow cannot be told{speeds}."),
+    }
+}
+
+/// What has to be said where misalignment alone costs as much as a deep band does.
+pub(crate) fn misalignment_apart(report: &Report, verdicts: &[&PathVerdict]) -> &'static str {
+    let least = report.run.options.affected_at;
+    match verdicts.iter().any(|v| v.misalignment.is_some_and(|factor| factor >= least)) {
+        true => ", plain misalignment apart",
+        false => "",
     }
 }
 
 /// `no page offset`, or `none of the 49 page offsets measured` where the circle was not covered.
 fn none_of(report: &Report, path: PathName) -> String {
-    let own = |c: &&Cell| c.path == path;
-    let place = |c: &Cell| if path.own_scan() == Scan::Src { c.src } else { c.dst };
-    let measured: BTreeSet<u16> =
-        report.cells.iter().filter(own).filter_map(place).map(|o| o % PAGE).collect();
-    match measured.len() {
+    let varied = |side: &dyn Fn(&Cell) -> Option<u16>| -> usize {
+        let of_path = report.cells.iter().filter(|c| c.path == path);
+        of_path.filter_map(side).map(|o| o % PAGE).collect::<BTreeSet<u16>>().len()
+    };
+    match varied(&|c| c.dst).max(varied(&|c| c.src)) {
         all if all == usize::from(PAGE) => "no page offset".into(),
+        1 => "not the one page offset measured".into(),
         some => format!("none of the {some} page offsets measured"),
     }
 }
@@ -265,7 +276,8 @@ fn mild(report: &Report, path: PathName) -> Option<String> {
             }
             let band = found.band();
             let axis = band.axis.filter(|a| *a != Axis::Mixed).map_or(band.scan.word(), Axis::word);
-            let place = format!("{axis} {}", span(on_circle(band.from), on_circle(band.to)));
+            let unknown = if band.axis.is_none() { " (axis unknown)" } else { "" };
+            let place = format!("{axis} {}{unknown}", span(on_circle(band.from), on_circle(band.to)));
             by_len.entry(len).or_default().push(format!("{} at {place}", times(most)));
         }
     }

@@ -63,9 +63,16 @@ pub fn decode<R: CpuIdReader>(read: R, unknown: &mut Unknowns) -> Decoded {
     let leaves = Leaves::new(read.clone());
     let id = CpuId::with_cpuid_reader(read);
     let vendor = id.get_vendor_info().map_or_else(String::new, |v| v.as_str().to_owned());
-    let brand = id.get_processor_brand_string().map(|b| b.as_str().to_owned()).filter(|b| !b.is_empty());
+    // the reader's own words for bytes that are no text
+    const UNDECODABLE: &str = "Invalid Processor Brand String";
+    let told = id.get_processor_brand_string().map(|b| b.as_str().to_owned());
+    let brand = told.clone().filter(|b| !b.is_empty() && b != UNDECODABLE);
     if brand.is_none() {
-        unknown.insert("cpu.brand".into(), "CPUID gives no brand string".into());
+        let why = match told.as_deref() {
+            Some(UNDECODABLE) => "CPUID's brand string is no text",
+            _ => "CPUID gives no brand string",
+        };
+        unknown.insert("cpu.brand".into(), why.into());
     }
     let basic = leaves.get(FEATURES, 0);
     let virtual_machine = basic.ecx & (1 << 31) != 0;

@@ -2,7 +2,7 @@
 
 use super::evidence::evidence;
 use super::facts::rejudged;
-use super::number::{bytes, offset, on_circle, span, times, times_briefly};
+use super::number::{bytes, offset, on_circle, penalty, span, times, times_briefly};
 use super::terminal::Style;
 use super::terminal::lengths::windows;
 use super::terminal::verdict::{capitalised, headline_of, interrupted, misalignment_apart};
@@ -142,7 +142,7 @@ fn table(report: &Report) -> String {
                 (None, axis) => axis.map_or("unknown", Axis::word).into(),
             }),
             &cell(&|b| times_briefly(b.slowdown)),
-            &cell(&|b| format!("{:+.0}", b.penalty_ns_per_kib)),
+            &cell(&|b| penalty(b.penalty_ns_per_kib)),
         ]);
     }
     text

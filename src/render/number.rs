@@ -50,6 +50,12 @@ pub(crate) fn bytes(len: u64) -> String {
     }
 }
 
+/// A penalty in whole nanoseconds per KiB, with its sign: `+275`.
+pub(crate) fn penalty(ns_per_kib: f64) -> String {
+    // adding zero takes the sign from a rounded nothing
+    format!("{:+.0}", ns_per_kib.round() + 0.0)
+}
+
 /// A page offset: `0x00f`.
 pub(crate) fn offset(offset: u16) -> String {
     format!("0x{offset:03x}")
@@ -78,6 +84,11 @@ pub(crate) fn counted(count: u64, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn penalties_have_a_sign_and_nothing_has_a_plus() {
+        assert_eq!([275.2, -0.3, -3.0, 0.0].map(penalty), ["+275", "+0", "-3", "+0"]);
+    }
 
     #[test]
     fn three_digits_everywhere() {

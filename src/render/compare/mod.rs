@@ -5,7 +5,7 @@ mod sentence;
 
 pub use markdown::{markdown, trend_markdown};
 
-use super::number::{bytes, on_circle, span, times_briefly};
+use super::number::{bytes, on_circle, penalty, span, times_briefly};
 use super::terminal::Style;
 use super::text::{Paint, listed, paint, paragraph};
 use crate::report::{
@@ -192,7 +192,7 @@ fn band_cells(side: &str, band: &ComparedBand) -> [String; 4] {
         side.into(),
         place(band),
         format!("{} ({slow_low}-{slow_high})", times_briefly(band.slowdown)),
-        format!("{:+.0} ({low:.0}-{high:.0})", band.penalty_ns_per_kib),
+        format!("{} ({low:.0}-{high:.0})", penalty(band.penalty_ns_per_kib)),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! The answer in a sentence or two.
 
-use super::super::number::{bytes, on_circle, span, times};
+use super::super::number::{bytes, on_circle, penalty, span, times};
 use super::super::text::listed;
 use super::{LONGEST, axis};
 use crate::report::{Change, ComparedBand, ComparedGroup, Comparison, PAGE, printable};
@@ -97,10 +97,10 @@ fn was(groups: &[&ComparedGroup]) -> String {
 
 fn told(band: &ComparedBand) -> String {
     format!(
-        "{} {} ({} slower, {:+.0} ns per KiB)",
+        "{} {} ({} slower, {} ns per KiB)",
         axis(band),
         span(on_circle(band.from), on_circle(band.to)),
         times(band.slowdown),
-        band.penalty_ns_per_kib
+        penalty(band.penalty_ns_per_kib)
     )
 }

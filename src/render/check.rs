@@ -324,7 +324,7 @@ fn placements(report: &Report, style: Style) -> String {
         let verdict = if inside.is_empty() { "outside every band".into() } else { inside.join(", ") };
         let shown: Vec<String> = offsets.iter().take(8).map(|o| offset(*o)).collect();
         text += &paragraph(
-            &format!("{:<9}", placement.allocator.word()),
+            &format!("{:<10}", placement.allocator.word()),
             &format!("{} at {}: {verdict}.", bytes(placement.len), shown.join(" ")),
             style.width,
         );

@@ -8,6 +8,12 @@ use crate::report::{Inside, Samples, Site, TraceBand, TraceBands, Unseen};
 /// The length whose slowdown is taken: an interrupt does not tell how much the program asked for.
 const LEN: f64 = 65536.0;
 
+/// Up to so much of the CPU time is what the start and end of a few long threads leave between interrupts.
+const USUAL_GAP: f64 = 0.05;
+
+/// A gap below this is that of a program too short for many interrupts, which the bounds tell of.
+const LEAST_GAP_NS: f64 = 100e6;
+
 /// Fewer samples in bands than this prove nothing: Wilson's bounds are too narrow there.
 const FEWEST: u64 = 5;
 
@@ -46,7 +52,7 @@ pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Op
     Loss {
         least_ns: if hit.samples < FEWEST { 0.0 } else { least_ns },
         most_ns: if hidden.is_some() { f64::INFINITY } else { most_ns + unseen_ns * worst },
-        doubt: Some(hidden.map_or_else(|| doubt(samples, unseen_ns > 0.0), words::not_seen)),
+        doubt: Some(hidden.map_or_else(|| doubt(samples, cpu_ns, unseen_ns > 0.0), words::not_seen)),
         tally,
     }
 }
@@ -101,14 +107,23 @@ fn whole_ns(samples: &Samples, cpu_ns: Option<u64>) -> f64 {
 fn unseen_ns(samples: &Samples, cpu_ns: Option<u64>) -> f64 {
     let period_ns = samples.period_ns as f64;
     let lost_ns = samples.lost as f64 * period_ns;
-    match cpu_ns {
+    let gap_ns = cpu_ns.map(|cpu_ns| cpu_ns as f64 - samples.taken as f64 * period_ns);
+    match gap_ns {
+        Some(gap_ns) if !samples.kernel_seen || is_gap(gap_ns, cpu_ns) => gap_ns.max(lost_ns),
         _ if samples.kernel_seen => lost_ns,
-        Some(cpu_ns) => (cpu_ns as f64 - samples.taken as f64 * period_ns).max(lost_ns),
-        None => f64::INFINITY,
+        _ => f64::INFINITY,
     }
 }
 
-fn doubt(samples: &Samples, unseen: bool) -> String {
+/// Whether so much CPU time went by between interrupts that some of the program was not met at all: its period
+/// begins anew in every process and thread, so that those shorter than one are met by none.
+fn is_gap(gap_ns: f64, cpu_ns: Option<u64>) -> bool {
+    let cpu_ns = cpu_ns.unwrap_or_default() as f64;
+    gap_ns > cpu_ns * USUAL_GAP && gap_ns > LEAST_GAP_NS
+}
+
+fn doubt(samples: &Samples, cpu_ns: Option<u64>, unseen: bool) -> String {
+    let gap_ns = cpu_ns.map_or(0.0, |ns| ns as f64 - samples.taken as f64 * samples.period_ns as f64);
     match samples.kernel_seen {
         false if unseen => {
             "copies inside the kernel could not be seen; with CAP_PERFMON or sysctl kernel.perf_event_paranoid=1 they can, \
@@ -119,6 +134,10 @@ fn doubt(samples: &Samples, unseen: bool) -> String {
         }
         _ if samples.unread > samples.taken / 10 => {
             "what too many samples interrupted could not be read; run fsprobe as root, or count calls with --via preload"
+        }
+        _ if is_gap(gap_ns, cpu_ns) => {
+            "processes or threads that live shorter than the time between interrupts are met by few of them; count calls \
+             with --via preload"
         }
         _ => "too few samples tell; let it run longer, or count calls with --via preload or ptrace",
     }

@@ -313,3 +313,17 @@ fn what_reads_no_file_needs_none() {
         assert!(recorded["source"].is_null(), "{args:?}");
     }
 }
+
+#[test]
+fn the_length_of_the_file_is_never_nothing() {
+    let place = Place::new();
+    let report = place.path("r.json");
+    let args =
+        ["sweep", "--paths", "rep-movsb", "--len", "file", "--dst", "0x0", "--rounds", "1", "--output"];
+    let output = place.run(&[&args[..], &[text(&report)]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let recorded: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let cells = recorded["cells"].as_array().unwrap().iter();
+    let lens: Vec<u64> = cells.map(|cell| cell["len"].as_u64().unwrap()).collect();
+    assert!(lens.iter().all(|len| *len > 0) && lens.iter().any(|len| *len >= 1 << 20));
+}

@@ -218,7 +218,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     let cpu = pin(args.cpu)?;
     let source = match &args.file {
         Some(file) => Source::open(file),
-        None if !args.chosen_paths().iter().any(|path| path.reads_source()) => Source::unused(),
+        None if !needs_source(args) => Source::unused(),
         // where memory is short, and nothing but memory to be had, the long column is of less
         None => Source::own(grid::WHOLE).or_else(|error| Source::own(LONG).map_err(|_| error)),
     }
@@ -253,6 +253,11 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
         changed: source.changed(),
     });
     Ok((report, stop, cost))
+}
+
+/// Whether a file is read, or its length is what is copied.
+fn needs_source(args: &SweepArgs) -> bool {
+    args.len.contains(&Length::File) || args.chosen_paths().iter().any(|path| path.reads_source())
 }
 
 /// Pins to the CPU asked for, or to the last one allowed: the first ones serve most interrupts.

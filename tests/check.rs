@@ -193,6 +193,26 @@ fn the_text_tells_verdict_table_cause_and_remedy_in_that_order() {
 }
 
 #[test]
+fn a_check_whose_remedies_were_cut_short_keeps_its_verdict() {
+    let place = Place::new();
+    let file = place.path("clean.json");
+    let name = file.to_str().unwrap();
+    place.run(&["check", "--seed", "1", "--simulate", "clean", "--remedies", "--output", name]);
+    let mut told = report(&file);
+    assert!(!told.remedies.is_empty());
+    (told.run.complete, told.run.stopped_by) = (false, Some("SIGINT".into()));
+    let shown = |report: &Report| {
+        std::fs::write(&file, serde_json::to_string(report).unwrap()).unwrap();
+        stdout(&place.run(&["report", name]))
+    };
+    let said = shown(&told);
+    assert!(said.contains("CLEAN") && said.contains("not every setting was"), "{said}");
+    assert!(!said.contains("INCONCLUSIVE") && !said.contains("Judged again"), "{said}");
+    told.remedies.clear();
+    assert!(shown(&told).contains("INCONCLUSIVE"), "cut short before its cells were measured");
+}
+
+#[test]
 fn json_holds_the_contracts_fields() {
     let output = Place::new().run(&["check", "--json", "--seed", "1", "--simulate", "zen4"]);
     let document = json(&output);

@@ -141,6 +141,10 @@ fn without_a_band_no_length_shows_one() {
         simulate(&Model::named("clean+noisy").unwrap(), &["--paths", "memcpy,avx2", "--len", "auto"]);
     assert_eq!(report.verdict.state, State::Clean, "{:?}", report.verdict.reasons);
     assert!(report.verdict.windows.is_empty());
+    assert!(report.verdict.reasons[0].contains("from 64 B to 4194304 B"), "{:?}", report.verdict.reasons);
+    let args = ["sweep", "--simulate", "clean", "--paths", "memcpy", "--len", "auto", "--no-output"];
+    let said = stdout(&Place::new().run(&args));
+    assert!(said.contains("none of the lengths sampled, 64 B to 4 MiB"), "{said}");
     let everywhere =
         simulate(&Model::with_window(1, 1 << 30, 7.0, false), &["--paths", "memcpy", "--len", "auto"]);
     let [window] = &everywhere.verdict.windows[..] else { panic!("{:?}", everywhere.verdict.windows) };

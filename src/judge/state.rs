@@ -123,10 +123,10 @@ pub fn sum_up(
         });
     }
     let is_changed = report.source.as_ref().is_some_and(|s| s.changed);
-    if (!report.run.complete || is_changed) && state == State::Clean {
+    if (!report.is_whole() || is_changed) && state == State::Clean {
         state = State::Inconclusive;
     }
-    if !report.run.complete {
+    if !report.is_whole() {
         let by = report.run.stopped_by.as_deref().unwrap_or("an interruption");
         reasons.push(format!("the run was cut short ({by}); a whole run would settle it"));
     }

@@ -7,7 +7,7 @@
 use super::questions::Questions;
 use super::stats;
 use crate::report::{Allocator, Cause, Cell, CellSpec, PathName, Phase, Report, State, Window};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The shortest length that a search takes, in bytes.
 pub const SHORTEST: u64 = 64;
@@ -146,12 +146,26 @@ pub fn found(report: &Report) -> Option<Found> {
                 .push(format!("the rounds disagree on {path} at {len} B: a quieter machine would settle it"));
         }
     }
+    if found.windows.is_empty() && !open {
+        found.reasons.push(clean_reason(report));
+    }
     found.state = match (found.windows.is_empty(), open) {
         (false, _) => State::Affected,
         (true, true) => State::Inconclusive,
         (true, false) => State::Clean,
     };
     Some(found)
+}
+
+/// What was looked at where no length shows a band.
+fn clean_reason(report: &Report) -> String {
+    let lens: BTreeSet<u64> = report.cells.iter().map(|cell| cell.len).collect();
+    format!(
+        "no deep band at {} lengths from {SHORTEST} B to {LONGEST} B: at each, three rounds of four and more stayed below \
+         {}x",
+        lens.len(),
+        report.run.options.affected_at
+    )
 }
 
 /// Runs of lengths that show a band.

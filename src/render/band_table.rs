@@ -70,7 +70,7 @@ pub(crate) fn clean(report: &Report) -> Vec<String> {
     let told = lens.into_iter().map(|((path, state, owners), lens)| {
         let owners: Vec<&str> = owners.iter().flatten().map(|a| a.word()).collect();
         let with = if owners.is_empty() { String::new() } else { format!(" with {}", listed(&owners)) };
-        let none = if state == State::Inconclusive || !report.run.complete {
+        let none = if state == State::Inconclusive || !report.is_whole() {
             "No band could be told"
         } else {
             "No band"

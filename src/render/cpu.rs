@@ -212,7 +212,6 @@ fn yes(fact: Option<bool>) -> &'static str {
     }
 }
 
-/// Bytes in the largest binary unit that divides them.
 /// Text that grows by lines of at most [`WIDTH`] columns, all of it safe to print.
 #[derive(Default)]
 struct Page {

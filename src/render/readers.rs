@@ -46,11 +46,13 @@ fn heading(readers: &Readers, style: Style) -> String {
 
 fn table(kind: HugePages, readers: &[&Reader], unit: Unit, style: Style) -> String {
     let title = format!("huge pages {}", if kind == HugePages::AsIs { "as set" } else { kind.word() });
+    let mut reads = readers.iter().filter_map(|reader| reader.read.as_ref());
+    let interval = if reads.any(|read| read.ci95_ns.is_some()) { " [95 %]" } else { "" };
     let mut out = format!(
         "{title:<17}{:>6}{:>9}{:>18}{:>9}{:>9}{:>6}{:>6}\n",
         "dst",
         "distance",
-        format!("read {} [95 %]", unit.name),
+        format!("read {}{interval}", unit.name),
         format!("call {}", unit.name),
         format!("proc {}", unit.name),
         "fault",
@@ -139,6 +141,8 @@ fn sentence(reader: &Reader, unit: Unit) -> String {
         Reason::AsFast if reader.moved.as_ref().is_some_and(|moved| moved.slow) => {
             format!("as fast as the best, and yet slowed by the offset: {}", replays(reader))
         }
+        Reason::AsFast if reader.slowdown.is_some_and(|slowdown| slowdown <= 1.0) => "the fastest".into(),
+        Reason::AsFast if reader.whole().ci95_ns.is_none() => format!("{slowdown}, as fast as the best"),
         Reason::AsFast => "as fast as the best, within the noise".into(),
         Reason::Offset => format!("{slowdown}, slower because of the offset: {}", replays(reader)),
         Reason::Unknown => "cannot be told".into(),
@@ -197,6 +201,12 @@ fn footer(readers: &Readers, style: Style) -> String {
         tells; proc: from its start to its end; fault: page faults; slow: call (without one: proc) against \
         the best reader's."
         .into());
+    let is_longer = |r: &Reader| r.read.as_ref().is_some_and(|read| read.median_ns > r.whole().median_ns);
+    if readers.readers.iter().any(is_longer) {
+        say("read is timed in runs of its own, in which the program is watched: noise can make it longer than the \
+            call."
+            .into());
+    }
     if let Some(reason) = &readers.untraced {
         say(format!("Programs were not watched: {}.", printable(reason, LONGEST)));
     }
@@ -301,6 +311,21 @@ mod tests {
         let short = Readers { size: 1 << 20, ..readers() };
         let text = text(&short, Style { colour: true, ..Style::default() });
         assert!(text.contains("call µs") && text.contains("\u{1b}[1;31m"), "{text}");
+    }
+
+    #[test]
+    fn few_rounds_and_slow_tracing_are_told() {
+        let bare = |ms: f64| Times { ci95_ns: None, ..times(ms) };
+        let mut two = readers();
+        let mut one = reader(ReaderName::Fread, 0x010, 12.0, Reason::AsFast);
+        (one.read, one.call, one.slowdown) = (Some(bare(12.0)), Some(bare(11.0)), Some(1.04));
+        let fastest = Reader { slowdown: Some(1.0), ..one.clone() };
+        two.readers = vec![one, fastest];
+        let text = text(&two, Style::default());
+        for part in ["1.04x, as fast as the best.", "C fread: the fastest.", "longer than the"] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
+        assert!(!text.contains("[95 %]") && !text.contains("noise."), "{text}");
     }
 
     #[test]

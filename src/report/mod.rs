@@ -115,6 +115,11 @@ impl Report {
         self.colours.is_some() && self.cells.is_empty()
     }
 
+    /// Whether all that the verdict rests on was measured: settings are tried only after that.
+    pub fn is_whole(&self) -> bool {
+        self.run.complete || !self.remedies.is_empty()
+    }
+
     /// Whether bands over page offsets were looked for, not colours or lengths alone.
     pub fn is_of_bands(&self) -> bool {
         !self.is_colours_alone() && !self.run.options.len_auto

@@ -43,8 +43,6 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
         report.remedies = remedies::try_all(args, &report, &watch);
         if let Some(stop) = watch.stop() {
             (report.run.complete, report.run.stopped_by) = (false, Some(stop.word()));
-            let judged = judge::judge(&report);
-            (report.verdict, report.noise.floors) = (judged.verdict, judged.floors);
         }
     }
     show(args, &report, &destination)?;

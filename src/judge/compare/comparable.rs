@@ -90,7 +90,7 @@ pub fn caveats(before: &[Report], after: &[Report], affected_at: f64) -> Vec<Str
         caveats.push("a report of each side holds the same samples".into());
     }
     for (name, side) in [("before", before), ("after", after)] {
-        if side.iter().any(|r| !r.run.complete) {
+        if side.iter().any(|r| !r.is_whole()) {
             caveats.push(format!("a run {name} was cut short: only what it had confirmed counts"));
         }
         if side.iter().any(|r| r.source.as_ref().is_some_and(|s| s.changed)) {

@@ -89,7 +89,7 @@ impl<'a> Judged<'a> {
     /// A group's state; that nothing was found counts only in a whole run.
     fn state_of(&self, path: &PathVerdict) -> State {
         match path.state {
-            State::Clean if !self.report.run.complete => State::Inconclusive,
+            State::Clean if !self.report.is_whole() => State::Inconclusive,
             state => state,
         }
     }

@@ -41,6 +41,13 @@ fn of_path(report: &Report, path: PathName, lens: &BTreeSet<u64>) -> String {
     }
 }
 
+/// The lengths between which a search looked, for a sentence.
+pub(super) fn sampled(report: &Report) -> String {
+    let lens = || report.cells.iter().map(|cell| cell.len);
+    let [first, last] = [lens().min(), lens().max()].map(Option::unwrap_or_default);
+    format!("{} to {}", bytes(first), bytes(last))
+}
+
 /// At which lengths a band exists, of every path, for a sentence.
 pub(crate) fn windows(report: &Report) -> String {
     let told: Vec<String> =

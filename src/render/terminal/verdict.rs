@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::bands::{Found, found, whereabouts};
-use super::lengths::windows;
+use super::lengths::{sampled, windows};
 use super::summary::{deepest, has_many_paths, paths, state_of};
 use crate::render::number::{bytes, gigabytes, on_circle, span, times};
 use crate::render::text::{Paint, listed, paint, paragraph};
@@ -40,7 +40,7 @@ pub fn details(report: &Report) -> Vec<String> {
 fn lengths_alone(report: &Report) -> Option<String> {
     let told = || match report.verdict.state {
         State::Affected => format!("a band exists: {}.", windows(report)),
-        State::Clean => "no length shows a band.".into(),
+        State::Clean => format!("none of the lengths sampled, {}, shows a band.", sampled(report)),
         State::Inconclusive => "whether any length shows a band cannot be told.".into(),
     };
     (report.verdict.paths.is_empty() && report.run.options.len_auto).then(told)
@@ -206,7 +206,13 @@ pub fn interrupted(report: &Report) -> Option<String> {
         Some(by) => format!("The run ended early ({})", printable(by, 80)),
         None => "The run is incomplete".into(),
     };
-    let rest = "only what was measured until then is judged; run it again for the whole answer.";
+    let rest = match report.run.stopped_by.as_deref() {
+        _ if report.is_whole() => "the verdict is whole, but not every setting was tried.",
+        Some("time") => {
+            "only what was measured until then is judged; a longer --time, or none, gives the whole answer."
+        }
+        _ => "only what was measured until then is judged; run it again for the whole answer.",
+    };
     (!report.run.complete).then(|| format!("{how}: {rest}"))
 }
 
@@ -215,7 +221,7 @@ fn reasons(report: &Report) -> Option<String> {
     let unsettled = std::iter::once(report.verdict.state).chain(report.verdict.paths.iter().map(|v| v.state));
     let unsettled = unsettled.into_iter().any(|s| s == State::Inconclusive);
     // that the run ended early has a paragraph of its own
-    let told = report.verdict.reasons.iter().filter(|r| report.run.complete || !r.starts_with(CUT_SHORT));
+    let told = report.verdict.reasons.iter().filter(|r| report.is_whole() || !r.starts_with(CUT_SHORT));
     let reasons: Vec<String> = told.take(4).map(|r| sentence(&printable(r, 300))).collect();
     (unsettled && !reasons.is_empty()).then(|| format!("Why not settled: {}", reasons.join(" ")))
 }

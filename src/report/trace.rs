@@ -95,6 +95,9 @@ pub struct Unseen {
     /// How many bytes were copied unseen; null where that is not known.
     #[serde(default)]
     pub bytes: Option<u64>,
+    /// Nanoseconds of CPU time that it took at most; null where that is not known.
+    #[serde(default)]
+    pub within_ns: Option<u64>,
     /// Whether any number of copies may be among it: where that is so, nothing is clean.
     #[serde(default)]
     pub any: bool,

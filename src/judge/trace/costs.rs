@@ -97,6 +97,18 @@ pub fn worst(bands: &TraceBands) -> Option<TraceBand> {
     bands.paths.iter().filter_map(deepest).max_by(by_penalty)
 }
 
+/// The share of the time in a band that is lost; elsewhere, what comes on top of the time here.
+pub fn gain(band: &TraceBand, elsewhere: bool) -> f64 {
+    let slowdown = band.slowdown.max(1.0);
+    if elsewhere { slowdown - 1.0 } else { 1.0 - 1.0 / slowdown }
+}
+
+/// The same of the band that slows most.
+pub fn worst_gain(bands: &TraceBands) -> f64 {
+    let all = bands.paths.iter().flat_map(|path| &path.bands);
+    all.map(|band| gain(band, bands.elsewhere)).fold(0.0, f64::max)
+}
+
 /// What a copy of `len` bytes means that a call made.
 pub fn place(
     bands: &TraceBands,

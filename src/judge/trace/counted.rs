@@ -50,6 +50,12 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
             &printable(remedy, 200),
             lost(unseen.bytes.unwrap_or(0) as f64, worst),
         );
+        let within_ns = unseen.within_ns.unwrap_or(0) as f64;
+        doubts.add(
+            &printable(&unseen.whose(), 200),
+            &printable(remedy, 200),
+            within_ns * costs::worst_gain(bands),
+        );
     }
     // any number of copies may be among it
     let hidden = unseen.iter().find(|unseen| unseen.any && worst.is_some());

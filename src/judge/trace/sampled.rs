@@ -22,7 +22,7 @@ const FEWEST: u64 = 5;
 pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Option<u64>) -> Loss {
     let mut tally = Tally::new(false);
     let period_ns = samples.period_ns as f64;
-    let gain = |band: TraceBand| gain(&band, bands.elsewhere);
+    let gain = |band: TraceBand| costs::gain(&band, bands.elsewhere);
     let (mut hit, mut may_have_hit) = (Hits::default(), Hits::default());
     for inside in &samples.inside {
         let paths = costs::of_sample(inside.kernel.as_deref());
@@ -39,7 +39,7 @@ pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Op
         let who: Who = (inside.pid, Some(inside.tid), inside.program.clone());
         tally.add(&what(inside), &who, Some(inside.distance), ns, usual.map(|band| (band, ns * gain(band))));
     }
-    let worst = bands.paths.iter().flat_map(|path| &path.bands).copied().map(gain).fold(0.0, f64::max);
+    let worst = costs::worst_gain(bands);
     let taken = samples.taken.max(may_have_hit.samples);
     // a program may end before its first sample
     let seen_ns = (taken as f64 * period_ns).max(whole_ns(samples, cpu_ns));
@@ -73,12 +73,6 @@ impl Hits {
     fn mean(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.gains / self.samples as f64)
     }
-}
-
-/// The share of the time in a band that is lost; elsewhere, what comes on top of the time here.
-fn gain(band: &TraceBand, elsewhere: bool) -> f64 {
-    let slowdown = band.slowdown.max(1.0);
-    if elsewhere { slowdown - 1.0 } else { 1.0 - 1.0 / slowdown }
 }
 
 /// One-sided 95 % bounds of a share by Wilson's score: `hits` of `taken`.

@@ -244,6 +244,27 @@ fn a_measured_path_of_unknown_distance_is_not_an_unmeasured_one() {
 }
 
 #[test]
+fn time_inside_the_program_counts_as_far_as_it_could_cost() {
+    let unseen = |ms: u64| Unseen {
+        what: "copies inside the program".into(),
+        program: Some("/opt/app".into()),
+        why: "its code may hold rep movs".into(),
+        remedy: Some("--via sample".into()),
+        within_ns: Some(ms * 1_000_000),
+        ..Unseen::default()
+    };
+    // of 1 s
+    let took = |ms| Watched { unseen: vec![unseen(ms)], ..watched(vec![reads(0x740, 1000)]) };
+    says(&told(&took(8), &zen4()), State::Clean, &["not your problem"]);
+    says(
+        &told(&took(50), &zen4()),
+        State::Inconclusive,
+        &["could have lost up to", "most of that in copies inside the program (/opt/app)", "--via sample"],
+    );
+    says(&told(&took(8), &elsewhere()), State::Inconclusive, &["could have lost up to"]);
+}
+
+#[test]
 fn bytes_that_were_not_seen_count_as_far_as_they_could_cost() {
     let missing = |bytes| Watched {
         unseen: vec![Unseen {

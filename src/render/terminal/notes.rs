@@ -66,7 +66,7 @@ fn source(report: &Report) -> Option<String> {
     }
     // what was absent before was read in before anything was timed
     let evicted = source.resident_after == Some(false);
-    evicted.then(|| "The file left the page cache during the run: some reads waited for its device.".into())
+    evicted.then(|| "The file left the page cache during the run: some reads may have waited for its device.".into())
 }
 
 fn left_out(skipped: &Skipped) -> String {

@@ -3,7 +3,7 @@
 use super::counts::{Counts, Head, NAME_BYTES, PROCESSES, Process, Stranger};
 use crate::report::{Unseen, printable};
 use crate::sys::proc::is_running;
-use crate::trace::inside::{MUCH_NS, is_much};
+use crate::trace::inside::{self, MUCH_NS};
 use crate::trace::instruction::may_copy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -62,7 +62,7 @@ pub fn tell(counts: &Counts, known: &Known, left: &BTreeSet<u32>) -> Vec<Unseen>
     all.extend(filtered(&counts.processes()));
     all.extend(running(left));
     all.extend(missing_bytes(counts, known.io));
-    all.extend(known.spent_ns.and_then(|spent_ns| inside(counts, spent_ns)));
+    all.extend(known.spent_ns.and_then(|[user_ns, _]| inside(counts, user_ns)));
     all.extend(between_files(counts.head(Head::BetweenFiles)));
     all.extend(beyond(counts.head(Head::Beyond)));
     all.extend(without_room(counts));
@@ -123,21 +123,19 @@ pub fn thresholds(why: &str) -> Unseen {
 
 /// Copies that the program or its libraries make themselves, where there was time for many and their code may hold
 /// some.
-fn inside(counts: &Counts, [user, system]: [u64; 2]) -> Option<Unseen> {
-    if !is_much(user, user + system) {
-        return None;
-    }
+fn inside(counts: &Counts, user_ns: u64) -> Option<Unseen> {
+    let within_ns = Some(inside::within(user_ns)?);
     let told = unseen(
         "copies inside the program, past the C library's functions".into(),
         "its code, or a library's, may hold rep movs of its own",
         Some(SAMPLE),
     );
     if counts.head(Head::LostModules) > 0 {
-        return Some(Unseen { any: true, ..told });
+        return Some(Unseen { within_ns, ..told });
     }
     let own = counts.modules().into_iter().filter(|name| !is_c_library(name));
     let copier = own.into_iter().find(|name| may_copy(Path::new(name)).unwrap_or(true))?;
-    Some(Unseen { program: Some(printable(&copier, 300)), any: true, ..told })
+    Some(Unseen { program: Some(printable(&copier, 300)), within_ns, ..told })
 }
 
 /// Whether a file is the object, the loader or a part of the C library, whose copies are counted.
@@ -375,15 +373,14 @@ mod tests {
         };
         put(&mut bytes, 3, "/lib/libc.so.6", 0);
         let harmless = Counts::of(&bytes).unwrap();
-        let much = [MUCH_NS, 0];
-        assert_eq!(inside(&harmless, much), None, "its copies are counted");
+        assert_eq!(inside(&harmless, MUCH_NS), None, "its copies are counted");
         put(&mut bytes, 4, "/proc/self/exe", 100);
         let own = Counts::of(&bytes).unwrap();
         assert_eq!(own.modules(), ["/lib/libc.so.6", "/proc/self/exe"]);
-        let found = inside(&own, much).unwrap();
-        assert!(found.any && found.program.as_deref() == Some("/proc/self/exe"), "{found:?}");
-        assert_eq!(inside(&own, [MUCH_NS - 1, 0]), None);
-        assert!(inside(&counts(&[(Head::LostModules, 1)]), much).is_some_and(|told| told.any));
+        let found = inside(&own, MUCH_NS).unwrap();
+        assert!(found.within_ns == Some(MUCH_NS) && found.program.as_deref() == Some("/proc/self/exe"), "{found:?}");
+        assert_eq!(inside(&own, MUCH_NS - 1), None);
+        assert!(inside(&counts(&[(Head::LostModules, 1)]), MUCH_NS).is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What stopping at system calls does not show, or changes, noted once by program.
 
 use crate::report::Unseen;
-use crate::trace::inside::is_much;
+use crate::trace::inside;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Notes that are kept; what comes after them repeats them of other programs.
@@ -23,8 +23,8 @@ impl Notes {
                 program: program.map(str::to_owned),
                 why: why.to_owned(),
                 remedy: remedy.map(str::to_owned),
-                bytes: None,
                 any,
+                ..Unseen::default()
             });
         }
     }
@@ -73,7 +73,7 @@ impl Notes {
             why: "the kernel does that by copying or without".into(),
             remedy: Some("--via sample".into()),
             bytes: Some(bytes),
-            any: false,
+            ..Unseen::default()
         });
         let mut all: Vec<Unseen> = self.told.into_iter().chain(moved).collect();
         all.sort();
@@ -82,12 +82,12 @@ impl Notes {
 }
 
 /// The program copies inside itself as it likes; `user_ns` of its CPU time were outside the kernel.
-pub fn inside(user_ns: u64, cpu_ns: u64) -> Unseen {
+pub fn inside(user_ns: u64) -> Unseen {
     Unseen {
         what: "copies inside the program (memcpy and the like)".into(),
         why: "ptrace sees system calls alone".into(),
         remedy: Some("--via sample".into()),
-        any: is_much(user_ns, cpu_ns),
+        within_ns: inside::within(user_ns),
         ..Unseen::default()
     }
 }

@@ -357,7 +357,7 @@ pub struct SweepArgs {
     pub affected_at: f64,
     /// Measure a model instead of this machine: zen3, zen4, zen5, intel, clean (or one that `check` knows), each
     /// also with +noisy, or FILE.csv, which replays recorded samples (columns dst,src,len,ns0,ns1,…)
-    #[arg(long, value_name = "MODEL", help_heading = "How to measure")]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["file", "cpu", "first_touch", "pages"], help_heading = "How to measure")]
     pub simulate: Option<String>,
 
     /// Save the report here; `-` writes it to stdout [default: a new file in ~/.local/state/fsprobe]

@@ -3,7 +3,7 @@
 use clap::Parser;
 use clap::error::ErrorKind;
 use fsprobe::sys::reserve::Reserving;
-use fsprobe::sys::signals;
+use fsprobe::sys::{signals, started};
 use fsprobe::{cli, commands};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -39,7 +39,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            match error.print() {
+            let closed = if error.use_stderr() { Ok(()) } else { started::open(1) };
+            match closed.and_then(|()| error.print()) {
                 // a reader who closed the pipe has read enough
                 Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => {
                     complain(&commands::Failure::Output(failed).to_string());

@@ -31,12 +31,19 @@ pub struct CatArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "explain", "way"])]
     pub bench: Option<PathBuf>,
     /// Rounds of the bench: every way once, in fresh random order
-    #[arg(long, requires = "bench", allow_negative_numbers = true, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    // clap forgets a requirement whose own conflict is there: so each of these has that conflict, too
+    #[arg(long, requires = "bench", conflicts_with = "files", allow_negative_numbers = true, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Seed of the bench's orders [default: taken from the clock, and recorded]
-    #[arg(long, requires = "bench", allow_negative_numbers = true, value_name = "N")]
+    #[arg(
+        long,
+        requires = "bench",
+        conflicts_with = "files",
+        allow_negative_numbers = true,
+        value_name = "N"
+    )]
     pub seed: Option<u64>,
     /// Write the bench as JSON
-    #[arg(long, requires = "bench")]
+    #[arg(long, requires = "bench", conflicts_with = "files")]
     pub json: bool,
 }

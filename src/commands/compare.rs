@@ -7,7 +7,7 @@ use crate::judge::compare::{compare, trend};
 use crate::render::compare as render;
 use crate::report::{Change, Comparison, Host, Report, Trend, load};
 use serde::Serialize;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -27,6 +27,13 @@ pub fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     let (before, after) = sides(args)?;
     let [before, after] = [loaded(&before)?, loaded(&after)?];
     let found = compare(&before, &after).map_err(Failure::line)?;
+    if is_swapped(&before, &after) {
+        // what reads exit codes alone is to have a chance
+        let _ = writeln!(
+            std::io::stderr(),
+            "fsprobe: a report of the earlier side was recorded after one of the later side: are they swapped?"
+        );
+    }
     show(args, Found::Pair(&found), latest(&after), started, recorded_at)?;
     Ok(outcome(&found))
 }
@@ -44,6 +51,11 @@ fn sides(args: &CompareArgs) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
         )),
         _ => Err(Failure::line("name the reports of both sides with --before and --after, and no others")),
     }
+}
+
+/// Whether a report of the earlier side is newer than one of the later side.
+fn is_swapped(before: &[Report], after: &[Report]) -> bool {
+    before.iter().any(|b| after.iter().any(|a| b.recorded_at > a.recorded_at))
 }
 
 /// The host of the report that was recorded last.

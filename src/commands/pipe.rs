@@ -47,14 +47,20 @@ pub fn run(args: &PipeArgs) -> Result<Outcome, Failure> {
     let bar = progress(args, &plan);
     let stopped = pipe::climb(&plan, &mut pipe, &|| caught.signal().is_some(), &mut || bar.inc(1));
     bar.finish_and_clear();
-    if let Some(Stopped::Broken(why)) = stopped {
+    let broken = match &stopped {
+        Some(Stopped::Broken(why)) => Some(why.clone()),
+        _ => None,
+    };
+    let has_samples = pipe.rungs.iter().chain(&pipe.yardsticks).any(|rung| !rung.samples.is_empty());
+    if let Some(why) = broken.as_ref().filter(|_| !has_samples) {
         return Err(Failure::line(why));
     }
     if let Some(why) = nothing(&pipe).filter(|_| stopped.is_none()) {
         return Err(Failure::line(format!("nothing can be measured here: {why}")));
     }
     if stopped.is_some() {
-        pipe.notes.push("interrupted: these are the samples taken until then".into());
+        let why = broken.as_deref().unwrap_or("interrupted");
+        pipe.notes.push(format!("{why}: these are the samples taken until then"));
     }
     judge(&mut pipe);
     let run = Run {
@@ -64,7 +70,10 @@ pub fn run(args: &PipeArgs) -> Result<Outcome, Failure> {
         seed: plan.seed,
         duration_s: began.elapsed().as_secs_f64(),
         complete: stopped.is_none(),
-        stopped_by: stopped_by(&caught).as_ref().map(Stop::word).filter(|_| stopped.is_some()),
+        stopped_by: match &broken {
+            Some(why) => Some(why.clone()),
+            None => stopped_by(&caught).as_ref().map(Stop::word).filter(|_| stopped.is_some()),
+        },
     };
     if args.json {
         let document = Document { verb: "pipe", recorded_at: &recorded_at, run, host: &host, body: &pipe };
@@ -72,7 +81,10 @@ pub fn run(args: &PipeArgs) -> Result<Outcome, Failure> {
     } else {
         print(&text(&pipe, style(std::io::stdout().is_terminal())))?;
     }
-    Ok(if stopped.is_some() { Outcome::Interrupted } else { Outcome::Done })
+    match broken {
+        Some(why) => Err(Failure::line(format!("{why}: what was measured until then is above"))),
+        None => Ok(if stopped.is_some() { Outcome::Interrupted } else { Outcome::Done }),
+    }
 }
 
 /// Runs one process of a pair. Its standard streams are pipe and shared memory, so it answers on stderr.
@@ -93,6 +105,9 @@ fn nothing(pipe: &Pipe) -> Option<&str> {
 }
 
 fn plan(args: &PipeArgs, cpus: &Cpus) -> Result<Plan, Failure> {
+    if args.cpus.len() > 2 {
+        return Err(Failure::line("--cpus takes the writer's and the reader's CPU, or one for both"));
+    }
     let wanted = args.pipe_size.unwrap_or(args.buffer_size) as usize;
     let pipe = pipe::granted(wanted).map_err(|e| Failure::line(format!("cannot make a pipe: {e}")))?;
     let asked = |spec: &Spec| args.rungs.is_empty() || args.rungs.contains(spec);
@@ -142,6 +157,11 @@ fn notes(args: &PipeArgs, plan: &Plan, cpus: &Cpus) -> Vec<String> {
         );
     }
     let unusual = unusual(args, plan);
+    if plan.same_buffer && plan.verify {
+        notes.push(
+            "with --verify the one buffer is filled once: nobody writes to pages that are in the pipe".into(),
+        );
+    }
     if !unusual.is_empty() {
         notes.push(format!("as asked: {}", unusual.join(", ")));
     }
@@ -178,6 +198,7 @@ fn unusual(args: &PipeArgs, plan: &Plan) -> Vec<String> {
     let touch = match plan.touch {
         Touch::Once => None,
         Touch::Each => Some("each page touched before and after each transfer".to_owned()),
+        Touch::Never if plan.verify => Some("buffers touched by nothing but the checking".to_owned()),
         Touch::Never => Some("buffers never touched".to_owned()),
     };
     let flags = [

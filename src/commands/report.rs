@@ -25,6 +25,12 @@ pub fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
         return Err(Failure::line("--force has nothing to overwrite (name a file with --output or --plot)"));
     }
     let picture = args.plot.as_deref().map(Picture::of).transpose()?;
+    if let Some(path) = output.filter(|path| path.exists() && !path.is_file()) {
+        return Err(Failure::line(format!(
+            "cannot write to {}: Not a regular file (name another file, or leave that out for stdout)",
+            shown(path)
+        )));
+    }
     if let Some(path) = output.filter(|path| !args.force && path.symlink_metadata().is_ok()) {
         return Err(Failure::line(SaveError::Exists(shown(path))));
     }

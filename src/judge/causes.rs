@@ -21,7 +21,12 @@ pub fn causes(report: &Report, verdict: &Verdict) -> Vec<Cause> {
     if !verdict.paths.iter().any(|p| p.path == PathName::RepMovsb) {
         return vec![];
     }
-    let seen = Seen { host: &report.host, paths: &verdict.paths, profiles: profiles(report) };
+    let seen = Seen {
+        host: &report.host,
+        paths: &verdict.paths,
+        profiles: profiles(report),
+        affected_at: report.run.options.affected_at,
+    };
     [seen.cpu(), seen.kernel(), seen.libc()].into_iter().flatten().collect()
 }
 
@@ -30,6 +35,7 @@ struct Seen<'a> {
     host: &'a Host,
     paths: &'a [PathVerdict],
     profiles: Vec<Profile>,
+    affected_at: f64,
 }
 
 impl Seen<'_> {
@@ -69,7 +75,7 @@ impl Seen<'_> {
             self.of(PathName::RepMovsb).filter_map(|p| deepest(p).map(|b| at(p, b))).collect();
         let measured = match bands.is_empty() {
             false => format!("rep movsb is slow: {}", bands.join("; ")),
-            true => not_slow("rep movsb is", self.of(PathName::RepMovsb)),
+            true => self.not_slow("rep movsb is", self.of(PathName::RepMovsb)),
         };
         let slow = self.movsb_is_slow();
         let contradiction = match (slow, published) {
@@ -88,22 +94,24 @@ impl Seen<'_> {
     }
 
     fn kernel(&self) -> Option<Cause> {
-        let measured: Vec<&PathVerdict> =
-            self.paths.iter().filter(|p| p.path.is_copied_by_kernel() && p.len == FINE).collect();
-        if measured.is_empty() {
-            return None;
-        }
+        let all = || self.paths.iter().filter(|p| p.path.is_copied_by_kernel());
+        all().next()?;
+        let measured: Vec<&PathVerdict> = all().filter(|p| p.len == FINE).collect();
         let predicted = match &self.host.kernel.copy_routine {
             Some(routine) => format!("copies with {routine}"),
             None => "its copy routine is not known".into(),
         };
-        let any_slow = measured.iter().any(|p| deepest(p).is_some());
-        if !self.movsb_is_slow() && !any_slow {
-            let measured = not_slow("the kernel's copies are", measured.into_iter());
+        if !self.movsb_is_slow() && all().all(|p| deepest(p).is_none()) {
+            let measured = self.not_slow("the kernel's copies are", all());
             return Some(Cause { layer: "kernel".into(), predicted, measured, contradiction: None });
         }
         let mut told: Vec<String> = measured.iter().map(|p| self.runs(p)).collect();
+        let others = all().filter(|p| p.len != FINE);
+        told.extend(others.filter_map(|p| Some(format!("{} is slow {}", p.path, at(p, deepest(p)?)))));
         told.dedup(); // several allocators
+        if told.is_empty() {
+            return None;
+        }
         let doubts: Vec<String> = self
             .zero(&measured)
             .into_iter()
@@ -121,13 +129,14 @@ impl Seen<'_> {
         };
         let band = deepest(path).and_then(|band| Some((path.by_distance(band)?, band.penalty_ns_per_kib)));
         let ((from, to), penalty) = band.unwrap_or(((0x001, 0x00f), profile.near_ns_per_kib));
-        let cost = format!("{penalty:+.0} ns/KiB at distance {from:#05x}-{to:#05x}");
+        // adding zero takes the sign from a rounded nothing
+        let cost = format!("{:+.0} ns/KiB at distance {from:#05x}-{to:#05x}", penalty.round() + 0.0);
         match profile.routine {
             Routine::Movsb => format!("{} runs rep movsb ({cost})", path.path),
             Routine::Movsq => format!("{} runs rep movsq ({cost})", path.path),
             Routine::NoRep => format!("{} runs no rep movs: an unrolled loop or vectors", path.path),
             Routine::Another => format!("{} is slow unlike any routine known ({cost})", path.path),
-            Routine::Untold => format!("{} cannot be told ({cost})", path.path),
+            Routine::Untold => format!("what {} runs cannot be told ({cost})", path.path),
         }
     }
 
@@ -183,13 +192,28 @@ impl Seen<'_> {
         })
     }
 
+    /// That nothing is slow, and what is milder.
+    fn not_slow<'a>(&self, what: &str, paths: impl Iterator<Item = &'a PathVerdict> + Clone) -> String {
+        if paths.clone().any(|p| p.state == State::Inconclusive) {
+            return format!("whether {what} slow cannot be told");
+        }
+        let bands = paths.flat_map(|p| p.bands.iter().map(move |b| (p, b))).filter(|(_, b)| b.confirmed);
+        match bands.max_by(|a, b| a.1.slowdown.total_cmp(&b.1.slowdown)) {
+            None => format!("{what} slow at no page offset: there is nothing to explain"),
+            Some((path, band)) => {
+                let limit = self.affected_at;
+                format!("{what} slow in bands below {limit}x only, at most {}", at(path, band))
+            }
+        }
+    }
+
     fn libc(&self) -> Option<Cause> {
         let own: Vec<&PathVerdict> = self.of(PathName::Memcpy).collect();
         let first = own.first()?;
         let libc = &self.host.libc;
         let (window, predicted) = self.window();
         if !self.movsb_is_slow() && own.iter().all(|p| deepest(p).is_none()) {
-            let measured = not_slow("memcpy is", own.into_iter());
+            let measured = self.not_slow("memcpy is", own.into_iter());
             return Some(Cause { layer: "libc".into(), predicted, measured, contradiction: None });
         }
         let told = |p: &&PathVerdict| {
@@ -260,18 +284,6 @@ fn deepest(path: &PathVerdict) -> Option<&Band> {
 /// `at 64 KiB 7.3x at 0x001-0x00f`.
 fn at(path: &PathVerdict, band: &Band) -> String {
     format!("at {} {:.1}x at {:#05x}-{:#05x}", size(path.len), band.slowdown, band.from, band.to)
-}
-
-/// That nothing is slow, and what is milder.
-fn not_slow<'a>(what: &str, paths: impl Iterator<Item = &'a PathVerdict> + Clone) -> String {
-    if paths.clone().any(|p| p.state == State::Inconclusive) {
-        return format!("whether {what} slow cannot be told");
-    }
-    let bands = paths.flat_map(|p| p.bands.iter().map(move |b| (p, b))).filter(|(_, b)| b.confirmed);
-    match bands.max_by(|a, b| a.1.slowdown.total_cmp(&b.1.slowdown)) {
-        None => format!("{what} slow at no page offset: there is nothing to explain"),
-        Some((path, band)) => format!("{what} slow in milder bands only, at most {}", at(path, band)),
-    }
 }
 
 fn bits(erms: Feature, fsrm: Feature) -> String {

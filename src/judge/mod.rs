@@ -64,7 +64,7 @@ pub fn judge(report: &Report) -> Judgement {
     let floors = noise::floors(report, screened.iter().map(|s| (&s.series, &s.screened)));
     let bands = bands(&findings, &rulings, affected_at);
     let crossings = crossings(&findings, &rulings);
-    let seen = seen(&screened, &surprises);
+    let seen = seen(&screened, &surprises, affected_at);
     let paths: Vec<PathVerdict> = paths(&screened, bands, &crossings, &floors, &seen, affected_at);
     let mut verdict = state::sum_up(report, paths, &floors, &seen);
     verdict.causes = causes::causes(report, &verdict);
@@ -207,13 +207,14 @@ fn same_band(main: &Band, other: &Band) -> bool {
 }
 
 /// What each group's cells allow to be said, over its sweeps: the best covered one counts.
-fn seen(sweeps: &[Sweep<'_>], surprises: &BTreeMap<Key, u16>) -> BTreeMap<Key, Seen> {
+fn seen(sweeps: &[Sweep<'_>], surprises: &BTreeMap<Key, u16>, affected_at: f64) -> BTreeMap<Key, Seen> {
     let mut seen = BTreeMap::new();
     for sweep in sweeps {
         let key = sweep.series.key;
-        let covered = state::coverage(&sweep.series, &sweep.screened);
+        let covered = state::coverage(&sweep.series, &sweep.screened, affected_at);
         let known = seen.entry(key).or_insert(covered);
-        if covered == Seen::Enough {
+        let is_exception = |seen: Seen| matches!(seen, Seen::Exception(_));
+        if is_exception(covered) || (covered == Seen::Enough && !is_exception(*known)) {
             *known = covered;
         }
         if let Some(offset) = surprises.get(&key) {

@@ -44,7 +44,7 @@ impl Detail {
     /// As a sweep looks.
     pub const WHOLE: Detail = Detail { window: WINDOW, inside: 24, references: 16, pairs: 3 };
     /// As much as a state, an edge and an axis need: for answers within a blink.
-    pub const BRIEF: Detail = Detail { window: 2, inside: 4, references: 8, pairs: 1 };
+    pub const BRIEF: Detail = Detail { window: 2, inside: 8, references: 8, pairs: 1 };
 }
 
 /// Candidates a sweep that are put to the test; noise cannot make confirming endless.
@@ -178,8 +178,14 @@ fn looked_at(stretch: &Stretch, detail: Detail) -> BTreeSet<u16> {
     let around = |edge: u16| {
         (0..=2 * detail.window).map(move |step| edge.wrapping_sub(detail.window).wrapping_add(step) % PAGE)
     };
-    let step = stretch.offsets.len().div_ceil(detail.inside).max(1);
-    let inside = stretch.offsets.iter().copied().step_by(step);
+    // evenly by place, since the screen may have sampled a part of it more densely
+    let width = usize::from(stretch.width());
+    let from_start = |offset: u16| usize::from(offset.wrapping_sub(stretch.from) % PAGE);
+    let nearest = |place: usize| {
+        let wanted = place * width / detail.inside;
+        stretch.offsets.iter().copied().min_by_key(|o| from_start(*o).abs_diff(wanted))
+    };
+    let inside = (0..detail.inside).filter_map(nearest);
     around(stretch.from).chain(around(stretch.to)).chain(inside).collect()
 }
 

@@ -31,13 +31,16 @@ pub fn conclude(readers: &mut Readers) {
                 Some("they took longer while they were watched than the whole of it unwatched".into());
         }
     }
+    let size = readers.size;
     for kind in [HugePages::Off, HugePages::On, HugePages::AsIs] {
         let Some(best_call) = best(&readers.readers, kind).cloned() else { continue };
-        let best_process = fastest_process(&readers.readers, kind).cloned();
+        let best_process = fastest_process(&readers.readers, kind, size).cloned();
         for reader in readers.readers.iter_mut().filter(|reader| reader.huge_pages == kind) {
             // a program that tells nothing of its call is compared as a process with a process
             let best = best_process.as_ref().filter(|_| reader.call.is_none()).unwrap_or(&best_call);
-            explain(reader, best);
+            if !reader.read_otherwise(size) {
+                explain(reader, best);
+            }
         }
     }
 }
@@ -64,8 +67,9 @@ fn best(readers: &[Reader], kind: HugePages) -> Option<&Reader> {
 }
 
 /// The reader whose process is over first.
-fn fastest_process(readers: &[Reader], kind: HugePages) -> Option<&Reader> {
-    let fit = |r: &&Reader| r.huge_pages == kind && r.reader != ReaderName::Mmap && !r.process.ns.is_empty();
+fn fastest_process(readers: &[Reader], kind: HugePages, size: u64) -> Option<&Reader> {
+    let copies = |r: &&Reader| r.reader != ReaderName::Mmap && !r.read_otherwise(size);
+    let fit = |r: &&Reader| r.huge_pages == kind && copies(r) && !r.process.ns.is_empty();
     readers.iter().filter(fit).min_by(|a, b| a.process.median_ns.total_cmp(&b.process.median_ns))
 }
 
@@ -176,6 +180,7 @@ mod tests {
             huge_pages: HugePages::Off,
             program: None,
             landed: Some(Landed::at(0x010, 0, 1, 1 << 26)),
+            bytes: None,
             read: (read > 0).then(|| times(read)),
             read_unknown: None,
             call: (call > 0).then(|| times(call)),

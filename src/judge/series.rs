@@ -35,6 +35,9 @@ pub enum Shape {
 /// were measured to favour multiples of 0x40 alone, AMD's those of 0x20.
 pub const CLASSES: usize = 3;
 
+/// From this factor on a class of better alignment is slower than one of worse.
+const SLOWER: f64 = 1.15;
+
 /// The alignment class of an offset: multiples of 0x40, odd multiples of 0x20, and the rest.
 pub fn class_of(offset: u16) -> usize {
     match offset % 64 {
@@ -185,10 +188,18 @@ impl<'a> Part<'a> {
             // a class with hardly a reference borrows all of them rather than compare with noise
             if own.len() >= 3 { own } else { members.clone() }
         };
-        let base: [Vec<f64>; CLASSES] = std::array::from_fn(|wanted| {
+        let mut base: [Vec<f64>; CLASSES] = std::array::from_fn(|wanted| {
             let own = of_class(wanted);
             (0..self.rounds).map(|round| self.reference_log(&own, round, quantile)).collect()
         });
+        // better alignment never costs: a class that is slower than the least aligned one is slow itself
+        let typical = |base: &Vec<f64>| stats::median_of(base.iter().copied().filter(|v| !v.is_nan()));
+        for class in 0..CLASSES - 1 {
+            let least = typical(&base[CLASSES - 1]);
+            if typical(&base[class]).zip(least).is_some_and(|(own, least)| own > least + SLOWER.ln()) {
+                base[class] = base[CLASSES - 1].clone();
+            }
+        }
         let classes: Vec<usize> = self.cells.iter().map(|c| class(c)).collect();
         let against = |(row, class): (&Vec<f64>, &usize)| {
             row.iter().zip(&base[*class]).map(|(ns, base)| ns - base).collect()

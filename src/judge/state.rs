@@ -3,7 +3,7 @@
 use super::axis;
 use super::decide::Ruling;
 use super::screen::{MARGIN, Screened};
-use super::series::{Key, Series, Shape, class_of};
+use super::series::{Key, Point, Series, Shape, class_of};
 use super::windows::Found;
 use super::{signature, stats};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +42,9 @@ pub enum Seen {
     TooNarrow,
     /// Candidates all around the circle leave nothing to compare with.
     NoReference,
+    /// Copies at this offset are as much faster than their like as a deep band is slower: what is fast there is the
+    /// exception, and what all the others are compared with may be slow.
+    Exception(u16),
     /// A reference of the fresh rounds was slow, at an offset that the sweep had left out.
     Surprise(u16),
 }
@@ -50,7 +53,7 @@ pub enum Seen {
 const WIDEST_GAP: u16 = 0x400;
 
 /// What a sweep's offsets allow.
-pub fn coverage(series: &Series<'_>, screened: &Screened) -> Seen {
+pub fn coverage(series: &Series<'_>, screened: &Screened, affected_at: f64) -> Seen {
     let cells = || series.parts.iter().flat_map(|p| &p.cells);
     if cells().all(|c| c.ns.iter().flatten().next().is_none()) {
         return Seen::Nothing;
@@ -61,7 +64,12 @@ pub fn coverage(series: &Series<'_>, screened: &Screened) -> Seen {
         return Seen::TooNarrow;
     }
     let compared = screened.profile.points.iter().map(|p| p.offset).collect();
-    if widest_gap(compared) > WIDEST_GAP { Seen::NoReference } else { Seen::Enough }
+    if widest_gap(compared) > WIDEST_GAP {
+        return Seen::NoReference;
+    }
+    // shorter copies fit their page at some offsets only
+    let is_fast = |p: &&Point| series.key.len > u64::from(PAGE) && p.level <= -affected_at.ln();
+    screened.profile.points.iter().find(is_fast).map_or(Seen::Enough, |p| Seen::Exception(p.offset))
 }
 
 /// The longest way around the circle from one offset to the next.
@@ -91,12 +99,14 @@ pub fn baseline(series: &Series<'_>, screened: &Screened, axis: Option<Axis>) ->
         let per_part = series.parts.iter().filter_map(|p| p.typical_log_ns(|c| clean(c) && keep(c)));
         stats::median_of(per_part)
     };
-    let aligned = |c: &Cell| class_of(series.shape.aligned_by(c)) < 2;
-    let off_log_ns = typical(&|c| !aligned(c));
+    let of_class = |class: usize| typical(&|c| class_of(series.shape.aligned_by(c)) == class);
+    let off_log_ns = of_class(2);
+    // some CPUs favour multiples of 0x20, others of 0x40 alone
+    let on_log_ns = of_class(0).into_iter().chain(of_class(1)).min_by(f64::total_cmp);
     let log_ns = off_log_ns.or_else(|| typical(&|_| true)).unwrap_or(f64::NAN);
     let misalignment = match series.shape {
         Shape::Line(scan, _) if scan != series.key.path.own_scan() => None,
-        _ => off_log_ns.zip(typical(&|c| aligned(c))).map(|(off, on)| (off - on).exp()),
+        _ => off_log_ns.zip(on_log_ns).map(|(off, on)| (off - on).exp()),
     };
     let bytes_per_s = series.key.len as f64 / log_ns.exp() * 1e9;
     (if bytes_per_s.is_finite() { bytes_per_s } else { 0.0 }, misalignment)
@@ -114,6 +124,9 @@ pub fn sum_up(
     if paths.is_empty() {
         reasons.push(match report.colours {
             Some(_) => "page colours alone were measured, and no offsets (leave out --colours)".into(),
+            None if report.run.options.colours => {
+                "the search for page colours was cut short; a whole one would settle it".into()
+            }
             None if report.cells.iter().any(|c| c.ns.iter().flatten().next().is_some()) => {
                 "no path was measured at two page offsets or more, so there is nothing to compare with; a sweep over \
                  more of them would settle it"
@@ -133,7 +146,7 @@ pub fn sum_up(
     reasons.extend(deep_reasons(&paths));
     let more = more_rounds(report);
     reasons.extend(open_reasons(report, &paths, more));
-    reasons.extend(seen_reasons(&paths, seen, more));
+    reasons.extend(seen_reasons(&paths, seen, report.run.options.affected_at, more));
     reasons.extend(noise_reasons(&paths, floors, seen, report.run.options.affected_at, more));
     if is_changed {
         reasons.push(
@@ -209,7 +222,12 @@ fn seen_of(seen: &BTreeMap<Key, Seen>, path: &PathVerdict) -> Seen {
 }
 
 /// One line on groups whose cells do not allow an answer.
-fn seen_reasons(paths: &[PathVerdict], seen: &BTreeMap<Key, Seen>, more: &str) -> Option<String> {
+fn seen_reasons(
+    paths: &[PathVerdict],
+    seen: &BTreeMap<Key, Seen>,
+    affected_at: f64,
+    more: &str,
+) -> Option<String> {
     let mut unsettled = paths.iter().filter(|p| p.state == State::Inconclusive);
     unsettled.find_map(|path| match seen_of(seen, path) {
         Seen::Enough => None,
@@ -225,6 +243,11 @@ fn seen_reasons(paths: &[PathVerdict], seen: &BTreeMap<Key, Seen>, more: &str) -
         Seen::NoReference => Some(format!(
             "so many offsets at {} seem slow that nothing is left to compare with: a quieter machine or {more} would \
              settle it",
+            length(path.len)
+        )),
+        Seen::Exception(offset) => Some(format!(
+            "offset {offset:#05x} is {affected_at}x faster and more than what all are compared with at {}, so nearly the \
+             whole circle may be slow: nothing here would settle it but another machine or kernel to compare with",
             length(path.len)
         )),
         Seen::Surprise(offset) => Some(format!(

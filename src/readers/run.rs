@@ -4,8 +4,11 @@ use super::watch::{FileId, Seen, Watch};
 use crate::sys::child::{self, Ended, Preparation};
 use crate::sys::{clock, reason, tracer};
 use serde::de::DeserializeOwned;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -78,7 +81,12 @@ fn run(
     let process = command.spawn()?;
     running.store(process.id(), Ordering::SeqCst);
     let followed = match file {
-        None => child::wait(process.id()).map(|ended| (ended, None)),
+        None => {
+            let ended = child::wait(process.id());
+            // what it left running would disturb the next run, and outlive fsprobe
+            child::signal_group(process.id(), libc::SIGKILL);
+            ended.map(|ended| (ended, None))
+        }
         Some(file) => {
             let mut watch = Watch::of(file);
             tracer::follow(process.id(), &mut watch).map(|ended| (ended, Some(watch.seen())))
@@ -88,6 +96,18 @@ fn run(
     running.store(0, Ordering::SeqCst);
     let (ended, seen) = followed?;
     Ok((Ran { process_ns, ended, told: (), seen }, process))
+}
+
+/// A word of the command, with the file's name for each `{}`, as find(1) has it.
+pub fn with_file(word: &OsStr, file: &Path) -> OsString {
+    let (mut out, mut rest) = (Vec::new(), word.as_bytes());
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"{}") {
+        out.extend(&rest[..at]);
+        out.extend(file.as_os_str().as_bytes());
+        rest = &rest[at + 2..];
+    }
+    out.extend(rest);
+    OsString::from_vec(out)
 }
 
 #[cfg(test)]
@@ -111,6 +131,25 @@ mod tests {
         let missing = answering::<u32>(Command::new("/no/such"), None, None, &running).unwrap_err();
         assert_eq!(missing, "it cannot be run: No such file or directory");
         assert_eq!(running.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn the_files_name_stands_for_braces_anywhere() {
+        let word = |word: &str| with_file(OsStr::new(word), Path::new("/a b"));
+        assert_eq!(
+            [word("{}"), word("if={}"), word("{}{"), word("{ }")],
+            ["/a b", "if=/a b", "/a b{", "{ }"]
+        );
+    }
+
+    #[test]
+    fn what_a_command_leaves_running_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let script = format!("(sleep 0.3; touch {}) & exit 0", mark.display());
+        silent(sh(&script), None, None, &Running::default()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        assert!(!mark.exists());
     }
 
     #[test]

@@ -233,6 +233,7 @@ impl<'a> Session<'a> {
                 huge_pages: kind,
                 program: self.program_name(name),
                 landed: None,
+                bytes: None,
                 read: None,
                 read_unknown: None,
                 call: None,
@@ -254,6 +255,7 @@ impl<'a> Session<'a> {
         // Only a command of the user's may mean another file.
         let seen = ran.seen.as_ref().filter(|seen| !seen.of_others || name == ReaderName::Command);
         let own = ran.told.as_ref().and_then(own_landing);
+        task.reader.bytes = ran.seen.as_ref().map(|seen| seen.bytes);
         task.reader.landed = seen.and_then(|seen| seen.landed).or(own);
         task.reader.read_unknown = match (name, seen) {
             (ReaderName::Mmap, _) => Some("it makes no read(2)".into()),
@@ -333,9 +335,7 @@ impl<'a> Session<'a> {
     fn command(&self, name: ReaderName, kind: HugePages) -> Command {
         let mut command = match name {
             ReaderName::Command => {
-                let file = self.setup.file.as_os_str();
-                let words = self.setup.command.iter().map(|w| if w == "{}" { file } else { w.as_os_str() });
-                let mut words = words;
+                let mut words = self.setup.command.iter().map(|word| run::with_file(word, &self.setup.file));
                 let mut command = Command::new(words.next().unwrap_or_default());
                 command.args(words).stderr(Stdio::null());
                 command

@@ -48,6 +48,8 @@ pub struct Seen {
     pub landed: Option<Landed>,
     /// Whether that is of other regular files, since the program did not read the one that was meant.
     pub of_others: bool,
+    /// Bytes of the file that was meant that its reads brought.
+    pub bytes: u64,
     /// Nanoseconds inside read(2) without the tracer's own cost, or why that cannot be told.
     pub read_ns: Result<u64, String>,
 }
@@ -67,6 +69,7 @@ impl Watch {
         Seen {
             landed: landed(reads),
             of_others: of_others && !reads.is_empty(),
+            bytes: self.reads.iter().map(|read| read.len).sum(),
             read_ns: read_ns(reads, own_ns),
         }
     }

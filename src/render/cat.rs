@@ -13,9 +13,11 @@ pub fn table(bench: &CatBench) -> String {
         Some([writer, reader]) => format!("writer on CPU {writer}, reader on CPU {reader}"),
         None => "writer and reader share the only CPU allowed".into(),
     };
+    let has_interval = bench.rows.iter().any(|row| row.factor_ci95.is_some());
+    let intervals = if has_interval { " with 95 % intervals" } else { ", too few for intervals" };
     let head = format!(
         "A file of {}, {} a sample, through a pipe into a reader that drains it by read(2) of 128 KiB: \
-         medians of {} with 95 % intervals; {cpus}.",
+         medians of {}{intervals}; {cpus}.",
         bytes(bench.size),
         bytes(bench.bytes),
         counted(u64::from(bench.rounds), "round")

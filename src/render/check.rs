@@ -5,7 +5,7 @@ use super::facts::rejudged;
 use super::number::{bytes, offset, on_circle, penalty, span, times, times_briefly};
 use super::terminal::Style;
 use super::terminal::lengths::windows;
-use super::terminal::verdict::{capitalised, headline_of, interrupted, misalignment_apart};
+use super::terminal::verdict::{self, headline_of, interrupted, misalignment_apart};
 use super::text::{listed, paragraph};
 use crate::report::{Axis, Band, Depth, PathName, PathVerdict, Remedy, Report, State, printable};
 use std::collections::BTreeSet;
@@ -66,7 +66,7 @@ fn headline(report: &Report, style: Style) -> String {
 
 /// What was found, where it stands alone.
 pub(super) fn as_sentence(report: &Report) -> String {
-    capitalised(sentence(report))
+    verdict::sentence(&sentence(report))
 }
 
 fn sentence(report: &Report) -> String {
@@ -79,7 +79,7 @@ fn sentence(report: &Report) -> String {
             let at = times(report.run.options.affected_at);
             let apart = misalignment_apart(report, &verdict.paths.iter().collect::<Vec<_>>());
             let names = listed(&names).replace(" and ", " or ");
-            format!("no page offset makes {names} {at} slower or worse{apart}.")
+            format!("no band of page offsets makes {names} {at} slower or worse{apart}.")
         }
         State::Inconclusive => {
             let reasons: Vec<String> = verdict.reasons.iter().map(|r| printable(r, LONGEST)).collect();

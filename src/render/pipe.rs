@@ -93,7 +93,7 @@ fn row([rung, speed, interval, factor, faults, switches, exposed]: [&str; 7]) ->
 
 fn legend(style: Style) -> String {
     let said = "95 %: interval of the median; -: fewer than six rounds. factor: over the rung that it is one step \
-        from (huge pages, busy loop or the other call), of yardsticks over write-read, within rounds. faults, switches: page faults and \
+        from (huge pages, busy loop, with both over huge pages, or the other call), of yardsticks over write-read, within rounds. faults, switches: page faults and \
         context switches of both processes per GiB. exposed: the copies that a band can slow \
         down, write by the writer's page offset (--src), read by the reader's (--dst).";
     paragraph("", said, style.width)
@@ -151,8 +151,9 @@ fn mapping(mapping: &[Mapping], style: Style) -> String {
     paragraph("Mapping: ", &said, style.width)
 }
 
-/// From this factor on an offset without a band is not called fast.
+/// From this factor on an offset without a band is not called fast, nor where its interval reaches a deep band's.
 const UNTOLD: f64 = 1.5;
+const DEEP: f64 = 2.0;
 
 fn sweeps(pipe: &Pipe, style: Style) -> String {
     let all = pipe.sweeps.iter().filter(|s| s.skipped.is_none());
@@ -189,9 +190,9 @@ fn bands(sweep: &OffsetSweep) -> String {
         interval(slowdown, times)
     );
     match sweep.bands.as_slice() {
-        [] if slowdown.median >= UNTOLD => {
+        [] if slowdown.median >= UNTOLD || slowdown.ci95.is_some_and(|[_, high]| high >= DEEP) => {
             format!(
-                "cannot be told: {slowest}, and nothing beside it shows that; a quieter machine or more rounds would."
+                "cannot be told: {slowest}, and neither the rounds nor its neighbours agree on that; a quieter machine or more rounds would tell."
             )
         }
         [] => format!("no band: {slowest}."),

@@ -22,7 +22,9 @@ pub fn text(readers: &Readers, style: Style) -> String {
         if !of.is_empty() {
             let unit = Unit::of(readers);
             parts.push(table(kind, &of, unit, style));
-            parts.push(of.iter().map(|r| paragraph("", &sentence(r, unit), style.width)).collect());
+            parts.push(
+                of.iter().map(|r| paragraph("", &sentence(r, readers.size, unit), style.width)).collect(),
+            );
         }
     }
     parts.push(footer(readers, style));
@@ -133,7 +135,7 @@ impl Unit {
 }
 
 /// What the article's author needed to know.
-fn sentence(reader: &Reader, unit: Unit) -> String {
+fn sentence(reader: &Reader, size: u64, unit: Unit) -> String {
     let slowdown = reader.slowdown.map_or_else(|| "?".into(), times);
     let excess = reader.excess.unwrap_or_default();
     let said = match reader.reason {
@@ -145,6 +147,14 @@ fn sentence(reader: &Reader, unit: Unit) -> String {
         Reason::AsFast if reader.whole().ci95_ns.is_none() => format!("{slowdown}, as fast as the best"),
         Reason::AsFast => "as fast as the best, within the noise".into(),
         Reason::Offset => format!("{slowdown}, slower because of the offset: {}", replays(reader)),
+        Reason::Unknown if reader.read_otherwise(size) => match reader.bytes {
+            Some(0) | None => "not compared, since it made no read(2) of the file".into(),
+            Some(brought) => format!(
+                "not compared, since its reads brought {} of a file of {}",
+                bytes(brought),
+                bytes(size)
+            ),
+        },
         Reason::Unknown => "cannot be told".into(),
         reason => format!(
             "{slowdown}, {}: {}{}",
@@ -175,7 +185,10 @@ fn cause(reason: Reason, excess: &Excess, unit: Unit) -> String {
             format!("the program's start and own work outside read(2), {}", of(excess.process_ns))
         }
         Reason::Buffering => {
-            format!("buffering and other work outside read(2), {}", of(excess.buffering_ns))
+            format!(
+                "work outside read(2) (allocating, buffering, giving memory back), {}",
+                of(excess.buffering_ns)
+            )
         }
         _ => "nothing that was measured explains it".into(),
     }
@@ -240,6 +253,7 @@ mod tests {
             huge_pages: HugePages::Off,
             program: None,
             landed: Some(Landed::at(dst, 0, 1, 64 << 20)),
+            bytes: None,
             read: Some(times(read)),
             read_unknown: None,
             call: Some(times(read * 1.1)),

@@ -117,6 +117,9 @@ pub struct Reader {
     pub program: Option<String>,
     /// Where its reads put the bytes; null where it reads nothing or nobody could watch.
     pub landed: Option<Landed>,
+    /// Bytes of the file that its reads brought; null where nobody could watch.
+    #[serde(default)]
+    pub bytes: Option<u64>,
     /// Nanoseconds inside read(2), summed over the file, by round.
     pub read: Option<Times>,
     /// Why `read` is null.
@@ -138,6 +141,12 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Whether the user's command is known to have read something else than the file once: then its time says nothing
+    /// of how it reads.
+    pub fn read_otherwise(&self, size: u64) -> bool {
+        self.reader == ReaderName::Command && self.bytes.is_some_and(|bytes| bytes != size)
+    }
+
     /// What is compared between readers: the call, or the process where no call is told.
     pub fn whole(&self) -> &Times {
         self.call.as_ref().unwrap_or(&self.process)

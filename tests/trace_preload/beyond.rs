@@ -13,7 +13,7 @@ fn copies_of_the_programs_own_are_told_where_its_code_may_hold_some() {
     let Some(workshop) = Workshop::new() else { return };
     let copies = workshop.build("acts.c", &["-DCOPIES"]);
     let watched = workshop.watch(&[text(&copies), "inside", text(&workshop.file)]);
-    let told: Vec<_> = watched.unseen.iter().filter(|unseen| unseen.any).collect();
+    let told: Vec<_> = watched.unseen.iter().filter(|unseen| unseen.within_ns.is_some()).collect();
     assert!(told.len() == 1 && told[0].what.contains("copies inside the program"), "{:?}", watched.unseen);
     assert!(told[0].program.as_deref().is_some_and(|name| name.contains("acts")), "{told:?}");
     // its code is there, and no time was spent in it

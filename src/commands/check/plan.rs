@@ -36,6 +36,7 @@ pub fn groups(args: &CheckArgs, has_avx2: bool) -> Vec<Group> {
             (PathName::RepMovsb, 4096),
             (PathName::RepMovsb, LONGEST),
             (control, LONGEST),
+            (PathName::Read, 4096),
             (PathName::Read, LONGEST),
             (PathName::Write, LONGEST),
             (PathName::PipeRead, LONGEST),
@@ -72,9 +73,10 @@ pub fn of_programs() -> Vec<Group> {
     groups
 }
 
-/// The lengths at which a path tells something: routines of user space have no call to hide in.
+/// The lengths at which a path tells something: below a page, what is copied hides in the call; routines of user
+/// space have none.
 fn lengths(path: PathName) -> impl Iterator<Item = u64> {
-    let lengths: &[u64] = if path.is_user_space() { &[128, 4096, LONGEST] } else { &[LONGEST] };
+    let lengths: &[u64] = if path.is_user_space() { &[128, 4096, LONGEST] } else { &[4096, LONGEST] };
     lengths.iter().copied().filter(move |len| *len >= path.tells_from())
 }
 

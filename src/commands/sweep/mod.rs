@@ -2,6 +2,7 @@
 
 mod colours;
 mod record;
+mod room;
 mod setup;
 mod simulated;
 mod watch;

@@ -2,6 +2,7 @@
 
 use super::USUAL_SECONDS;
 use super::record::{Budget, Cost, record};
+use super::room;
 use crate::allocator::{self, AllocatorError, Pool, PoolSpec};
 use crate::cli::{PageKind, SweepArgs};
 use crate::commands::Failure;
@@ -119,6 +120,12 @@ fn find_lens(args: &SweepArgs) -> Result<bool, Failure> {
     if args.len.len() > 1 {
         return Err(Failure::line("--len auto searches for lengths by itself: give no others with it"));
     }
+    if args.src.is_some() || args.dst != crate::sweep::Offsets::circle() {
+        return Err(Failure::line("--len auto chooses its offsets by itself: leave out --dst and --src"));
+    }
+    if args.allocators.len() > 1 {
+        return Err(Failure::line("--len auto takes one allocator: name one, or leave out --allocators"));
+    }
     match args.chosen_paths().into_iter().find(|path| !path.is_user_space()) {
         Some(path) => Err(Failure::line(format!(
             "--len auto is for copies in user space, such as --paths memcpy; {path} is a path of another kind"
@@ -224,7 +231,7 @@ pub fn run(args: &SweepArgs, watcher: &mut dyn Watcher) -> Result<(Report, Optio
     }
     .map_err(Failure::line)?;
     let Plan { mut asked, options, seed } = Plan::of(args, source.size())?;
-    fits(&asked, &source)?;
+    room::in_file(&asked, &source)?;
     let is_read = source.kind() != "unused";
     let span = asked.longest().max(grid::WHOLE).min(source.size());
     asked.source_size = span;
@@ -277,23 +284,6 @@ pub fn pin(wanted: Option<u32>) -> Result<u32, Failure> {
     };
     sys::cpu::pin(cpu).map_err(|e| Failure::line(format!("cannot pin to CPU {cpu}: {e}")))?;
     Ok(cpu)
-}
-
-/// Whether the file is long enough for what was asked of paths that read it.
-fn fits(asked: &Asked, source: &Source) -> Result<(), Failure> {
-    let needed = asked.longest();
-    if needed <= source.size() || !asked.paths.iter().any(|path| path.reads_source()) {
-        return Ok(());
-    }
-    let way_out = match source.kind() {
-        "own" => "choose shorter ones with --len, or name a longer file with --file",
-        _ => "choose shorter ones with --len, or omit --file and fsprobe makes its own",
-    };
-    Err(Failure::line(format!(
-        "the file holds {}, and copies of {} were asked for ({way_out})",
-        grid::size(source.size()),
-        grid::size(needed)
-    )))
 }
 
 fn known(fact: Fact<bool>) -> Option<bool> {
@@ -374,6 +364,7 @@ fn machine(
         other => other,
     }
     .map_err(Failure::line)?;
+    room::for_samples(asked)?;
     let mut paths: Vec<Box<dyn CopyPath>> = Vec::new();
     let opener = Opener::new(source, asked.longest_without_file() as usize);
     for name in &asked.paths {

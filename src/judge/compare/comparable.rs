@@ -75,7 +75,7 @@ pub fn caveats(before: &[Report], after: &[Report], affected_at: f64) -> Vec<Str
     let mut caveats = Vec::new();
     if all().any(|r| r.run.options.affected_at != affected_at) {
         caveats.push(format!(
-            "the reports were recorded with different limits of a deep band; all are judged with the later one's, {affected_at}x"
+            "the reports were recorded with different limits of a deep band; all are judged with the lowest, {affected_at}x"
         ));
     }
     let first = |reports: &[Report]| reports.iter().map(|r| r.recorded_at.clone()).min();

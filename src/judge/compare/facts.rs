@@ -137,7 +137,7 @@ fn of_machine(report: &Report) -> Vec<Told> {
     let tool = &report.tool;
     let commit = tool.commit.as_ref().map(|c| format!(" ({c})")).unwrap_or_default();
     vec![
-        told(MICROCODE, Bearing::Every, &[], host.cpu.microcode.as_ref().map(|m| m.join(", "))),
+        told(MICROCODE, Bearing::Every, &[], microcode(host)),
         told(FIRMWARE, Bearing::Every, &[], version),
         told("board", Bearing::Every, &[], firmware.and_then(|f| f.board.clone())),
         told(HYPERVISOR, Bearing::Every, &[], hypervisor),
@@ -177,6 +177,12 @@ fn of_kernel(host: &Host) -> Vec<Told> {
         all.push(told(&name, bearing, &[KERNEL, COMMAND_LINE, MICROCODE, FIRMWARE], Some(text.clone())));
     }
     all
+}
+
+/// The versions of all CPUs, the lower ones first; none where there is none.
+fn microcode(host: &Host) -> Option<String> {
+    let versions = host.cpu.microcode.as_ref().filter(|versions| !versions.is_empty())?;
+    Some(versions.join(", ").to_ascii_lowercase())
 }
 
 fn of_libc(report: &Report) -> Vec<Told> {

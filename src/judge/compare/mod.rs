@@ -26,15 +26,24 @@ use std::collections::BTreeSet;
 /// Where they are not comparable, with the reason.
 pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, NotComparable> {
     comparable::check(before, after)?;
-    let latest = after.iter().max_by(|a, b| a.recorded_at.cmp(&b.recorded_at));
-    let affected_at = latest.map_or(crate::report::Options::AFFECTED_AT, |r| r.run.options.affected_at);
+    // the lowest limit: a higher one would call slow offsets unaffected
+    let limits = before.iter().chain(after).map(|r| r.run.options.affected_at);
+    let affected_at = limits.fold(f64::INFINITY, f64::min);
     let [earlier, later] = [before, after].map(|reports| Side::of(reports, affected_at));
     let keys = common(&earlier, &later)?;
     let spread = spread::between_runs([&earlier, &later]);
     let mut groups: Vec<ComparedGroup> =
         keys.iter().map(|key| group::compare(*key, &earlier, &later, spread)).collect();
     group::doubt_long_lengths(&mut groups);
-    let change = overall(&earlier, &later, &groups);
+    let mut change = overall(&earlier, &later, &groups);
+    let mut reasons = reasons(&earlier, &later, &groups);
+    let untold = [(&earlier, "before", "after"), (&later, "after", "before")]
+        .into_iter()
+        .find_map(|(side, here, there)| Some((uncompared_band(side, &keys)?, here, there)));
+    if let (Change::Unaffected | Change::Fixed, Some((key, here, there))) = (change, untold) {
+        change = Change::CannotTell;
+        reasons.push(format!("{} was slow {here}, and was not measured {there}", shown(&key)));
+    }
     let facts = facts::facts(before, after);
     let differences = facts::differences(&facts);
     let follows = differences.iter().filter(|d| d.follows.is_some()).map(|d| d.fact.clone()).collect();
@@ -42,7 +51,7 @@ pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, NotCom
     caveats.extend(uncompared(&earlier, &later, &keys));
     Ok(Comparison {
         change,
-        reasons: reasons(&earlier, &later, &groups),
+        reasons,
         cpu: facts::cpu(&after[0]),
         before: earlier.told(),
         after: later.told(),
@@ -118,6 +127,17 @@ fn reasons(before: &Side<'_>, after: &Side<'_>, groups: &[ComparedGroup]) -> Vec
         }
     }
     reasons
+}
+
+/// A group with a deep band that could not be compared, of a path of which no such group was: then nothing tells what
+/// became of it.
+fn uncompared_band(side: &Side<'_>, compared: &[Key]) -> Option<Key> {
+    let slow =
+        side.reports.iter().flat_map(|r| r.verdict.paths.iter()).filter(|p| p.state == State::Affected);
+    let slow: BTreeSet<Key> =
+        slow.map(|p| Key { path: p.path, allocator: p.allocator, len: p.len }).collect();
+    let is_told = |key: &Key| slow.iter().any(|other| other.path == key.path && compared.contains(other));
+    slow.iter().find(|key| !is_told(key)).copied()
 }
 
 /// Groups that one side alone measured.

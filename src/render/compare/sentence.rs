@@ -39,7 +39,7 @@ pub fn sentence(comparison: &Comparison) -> String {
         }
         Change::Regressed => {
             let groups = of(&[Change::Regressed]);
-            format!("{} slow where it was not, or not as much. {}.", subject(&groups), was(&groups))
+            format!("{} slow as not before, or not as much. {}.", subject(&groups), was(&groups))
         }
         Change::CannotTell => {
             let reasons: Vec<String> =
@@ -76,7 +76,7 @@ fn example<'a>(groups: &[&'a ComparedGroup]) -> Option<&'a ComparedGroup> {
     fine.or(groups.iter().max_by_key(|g| g.len)).copied()
 }
 
-/// `At 64 KiB: distance 0x001-0x00f, 7.2x slower, before; no deep band after`.
+/// `read at 64 KiB: distance 0x001-0x00f, 7.2x slower, before; no deep band after`.
 fn was(groups: &[&ComparedGroup]) -> String {
     let Some(group) = example(groups) else { return String::new() };
     let bands = |bands: &[ComparedBand]| match bands {
@@ -88,7 +88,8 @@ fn was(groups: &[&ComparedGroup]) -> String {
         }
     };
     format!(
-        "At {}: {} before; {} after",
+        "{} at {}: {} before; {} after",
+        group.path,
         bytes(group.len),
         bands(&group.before.bands),
         bands(&group.after.bands)

@@ -37,8 +37,9 @@ fn floor(report: &Report) -> Option<String> {
         *known = known.max(floor.floor);
     }
     let most: Vec<String> = most.iter().map(|(len, f)| format!("{} at {}", times(*f), bytes(*len))).collect();
-    (!most.is_empty())
-        .then(|| format!("Noise floor (smaller differences would go unseen): {}.", listed(&most)))
+    (!most.is_empty()).then(|| {
+        format!("Noise floor (smaller differences go unseen, and bands begin at 1.2x): {}.", listed(&most))
+    })
 }
 
 fn disturbed(report: &Report) -> Option<String> {
@@ -66,7 +67,9 @@ fn source(report: &Report) -> Option<String> {
     }
     // what was absent before was read in before anything was timed
     let evicted = source.resident_after == Some(false);
-    evicted.then(|| "The file left the page cache during the run: some reads may have waited for its device.".into())
+    evicted.then(|| {
+        "The file left the page cache during the run: some reads may have waited for its device.".into()
+    })
 }
 
 fn left_out(skipped: &Skipped) -> String {

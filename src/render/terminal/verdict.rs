@@ -67,10 +67,13 @@ fn on_many(report: &Report) -> Vec<String> {
     });
     let rest = rest.into_iter().map(|(state, paths)| match state {
         State::Clean if report.run.complete => {
-            format!("No page offset makes {} slow.", listed(&paths).replace(" and ", " or "))
+            let of_paths = |v: &&PathVerdict| paths.contains(&v.path.word());
+            let verdicts: Vec<&PathVerdict> = report.verdict.paths.iter().filter(of_paths).collect();
+            let all = listed(&paths).replace(" and ", " or ");
+            format!("{}.", is_clean(report, &all, &verdicts, usize::from(PAGE)))
         }
         _ => format!(
-            "Whether any page offset makes {} slow cannot be told.",
+            "whether any page offset makes {} slow cannot be told.",
             listed(&paths).replace(" and ", " or ")
         ),
     });
@@ -102,27 +105,26 @@ pub(crate) fn headline_of(report: &Report, sentence: &str, style: Style) -> Stri
 
 /// What was found, where it stands alone.
 pub fn as_sentence(report: &Report) -> String {
-    capitalised(findings(report))
-}
-
-/// With a capital letter, unless a path's name comes first.
-pub(crate) fn capitalised(text: String) -> String {
-    let first = text.split([' ', ',']).next().unwrap_or_default();
-    if first.parse::<PathName>().is_ok() { text } else { sentence(&text) }
+    sentence(&findings(report))
 }
 
 /// What was found on each path, in sentences.
 pub fn findings(report: &Report) -> String {
-    let found: Vec<String> = if has_many_paths(report) {
+    let told: Vec<String> = if has_many_paths(report) {
         on_many(report)
     } else {
         // the state's own paths first
         let mut all: Vec<PathName> = paths(report).into_iter().collect();
         all.sort_by_key(|path| std::cmp::Reverse(state_of(report, *path)));
-        let told = all.into_iter().flat_map(|path| on_path(report, path)).chain(lengths_alone(report));
-        told.enumerate().map(|(at, text)| if at == 0 { text } else { capitalised(text) }).collect()
+        all.into_iter().flat_map(|path| on_path(report, path)).chain(lengths_alone(report)).collect()
     };
-    if found.is_empty() { "no copy path was judged.".into() } else { found.join(" ") }
+    let found: Vec<String> =
+        told.into_iter().enumerate().map(|(at, text)| if at == 0 { text } else { sentence(&text) }).collect();
+    match found.is_empty() {
+        true if report.run.options.colours => "how many page colours there are was not found out.".into(),
+        true => "no copy path was judged.".into(),
+        false => found.join(" "),
+    }
 }
 
 /// What is to be said of one path: a sentence a deep band, or that there is none.
@@ -163,16 +165,14 @@ fn without_bands(report: &Report, path: PathName) -> String {
         fastest.iter().rev().map(|(len, speed)| format!("{} GB/s at {}", gigabytes(*speed), bytes(*len)));
     let speeds: Vec<String> = speeds.take(3).collect();
     let speeds = if speeds.is_empty() { String::new() } else { format!(" ({})", listed(&speeds)) };
-    let apart = misalignment_apart(report, &of_path().collect::<Vec<_>>());
     match of_path().map(|v| v.state).max() {
         _ if !report.run.complete => {
             format!("whether any page offset makes {path} slow is not known yet{speeds}.")
         }
-        Some(State::Clean) if of_path().any(|v| !v.bands.is_empty()) => {
-            let least = times(report.run.options.affected_at);
-            format!("{} makes {path} {least} slower or worse{apart}{speeds}.", none_of(report, path))
+        Some(State::Clean) => {
+            let verdicts: Vec<&PathVerdict> = of_path().collect();
+            format!("{}{speeds}.", is_clean(report, path.word(), &verdicts, offsets_of(report, path)))
         }
-        Some(State::Clean) => format!("{} makes {path} slow{apart}{speeds}.", none_of(report, path)),
         _ => format!("whether any page offset makes {path} slow cannot be told{speeds}."),
     }
 }
@@ -186,17 +186,34 @@ pub(crate) fn misalignment_apart(report: &Report, verdicts: &[&PathVerdict]) -> 
     }
 }
 
-/// `no page offset`, or `none of the 49 page offsets measured` where the circle was not covered.
-fn none_of(report: &Report, path: PathName) -> String {
+/// That paths have no deep band, over all page offsets or so many; of a mild band's offsets, single ones may be slower
+/// than the band as a whole.
+fn is_clean(report: &Report, paths: &str, verdicts: &[&PathVerdict], offsets: usize) -> String {
+    let apart = misalignment_apart(report, verdicts);
+    let has_bands = verdicts.iter().any(|v| !v.bands.is_empty());
+    let all = offsets == usize::from(PAGE);
+    let none = match (has_bands, offsets) {
+        (false, _) if all => "no page offset".into(),
+        (false, 1) => "not the one page offset measured".into(),
+        (false, some) => format!("none of the {some} page offsets measured"),
+        (true, _) if all => "no band of page offsets".into(),
+        (true, some) => format!("no band among the {some} page offsets measured"),
+    };
+    match has_bands {
+        true => {
+            format!("{none} makes {paths} {} slower or worse{apart}", times(report.run.options.affected_at))
+        }
+        false => format!("{none} makes {paths} slow{apart}"),
+    }
+}
+
+/// The page offsets of one side at which a path was measured.
+fn offsets_of(report: &Report, path: PathName) -> usize {
     let varied = |side: &dyn Fn(&Cell) -> Option<u16>| -> usize {
         let of_path = report.cells.iter().filter(|c| c.path == path);
         of_path.filter_map(side).map(|o| o % PAGE).collect::<BTreeSet<u16>>().len()
     };
-    match varied(&|c| c.dst).max(varied(&|c| c.src)) {
-        all if all == usize::from(PAGE) => "no page offset".into(),
-        1 => "not the one page offset measured".into(),
-        some => format!("none of the {some} page offsets measured"),
-    }
+    varied(&|c| c.dst).max(varied(&|c| c.src))
 }
 
 /// A run that ended early says so before anything is drawn from it.
@@ -226,10 +243,14 @@ fn reasons(report: &Report) -> Option<String> {
     (unsettled && !reasons.is_empty()).then(|| format!("Why not settled: {}", reasons.join(" ")))
 }
 
-/// The text as a sentence: a capital letter, a full stop.
-fn sentence(text: &str) -> String {
+/// The text as a sentence: a capital letter, unless a path's name comes first, and a full stop.
+pub(crate) fn sentence(text: &str) -> String {
     let text = text.trim();
     let stop = if text.ends_with(['.', '!', '?', '…']) { "" } else { "." };
+    let first = text.split([' ', ',']).next().unwrap_or_default();
+    if first.parse::<PathName>().is_ok() {
+        return format!("{text}{stop}");
+    }
     let mut rest = text.chars();
     let first: String = rest.next().into_iter().flat_map(char::to_uppercase).collect();
     format!("{first}{}{stop}", rest.as_str())
@@ -315,7 +336,7 @@ fn few(mut texts: Vec<String>) -> String {
     if left > 0 { format!("{} and {left} more", texts.join(", ")) } else { listed(&texts) }
 }
 
-/// What destinations off a multiple of 0x20 cost, named for what it is.
+/// What destinations off a multiple of 0x40 or 0x20 mostly cost, named for what it is.
 fn misalignment(report: &Report) -> Option<String> {
     let most = worst_by_length(report, |verdict| {
         let own = |f: &&Floor| (f.path, f.allocator, f.len) == (verdict.path, verdict.allocator, verdict.len);
@@ -324,7 +345,7 @@ fn misalignment(report: &Report) -> Option<String> {
     });
     (!most.is_empty()).then(|| {
         format!(
-            "Any {} off a multiple of 0x20 costs up to {}: plain misalignment, not the anomaly.",
+            "A {} off a multiple of 0x40 (on some CPUs 0x20) mostly costs {}: plain misalignment, not the anomaly.",
             varied(report),
             few(most)
         )

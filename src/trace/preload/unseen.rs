@@ -378,7 +378,10 @@ mod tests {
         let own = Counts::of(&bytes).unwrap();
         assert_eq!(own.modules(), ["/lib/libc.so.6", "/proc/self/exe"]);
         let found = inside(&own, MUCH_NS).unwrap();
-        assert!(found.within_ns == Some(MUCH_NS) && found.program.as_deref() == Some("/proc/self/exe"), "{found:?}");
+        assert!(
+            found.within_ns == Some(MUCH_NS) && found.program.as_deref() == Some("/proc/self/exe"),
+            "{found:?}"
+        );
         assert_eq!(inside(&own, MUCH_NS - 1), None);
         assert!(inside(&counts(&[(Head::LostModules, 1)]), MUCH_NS).is_some());
     }

@@ -96,7 +96,7 @@ impl Failure {
     /// A failure with its line.
     pub fn line(text: impl ToString) -> Self {
         // whatever a message quotes is not to be trusted
-        Failure::Line(printable(&text.to_string(), LONGEST_LINE))
+        Failure::Line(printable(&without_numbers(&text.to_string()), LONGEST_LINE))
     }
 
     /// The same failure of a verb that ends as a command does: the codes 0 to 124 are the command's.
@@ -114,6 +114,13 @@ impl Failure {
             Failure::Line(_) | Failure::Output(_) => 2,
         }
     }
+}
+
+/// A message without ` (os error 2)`, which says nothing to people that the words before it do not.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(')').map_or(part, |(_, rest)| rest))
 }
 
 /// Runs a verb.
@@ -148,5 +155,17 @@ pub fn print(text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_errors_are_left_out() {
+        let told = Failure::line("cannot read a: No such file (os error 2); b: no (os error 13)").to_string();
+        assert_eq!(told, "cannot read a: No such file; b: no");
+        assert_eq!(Failure::line("odd (os error ").to_string(), "odd");
     }
 }

@@ -155,6 +155,9 @@ fn sentence(reader: &Reader, size: u64, unit: Unit) -> String {
                 bytes(size)
             ),
         },
+        Reason::Unknown if reader.whole().ci95_ns.is_none() => {
+            format!("{slowdown}; why, fewer than six rounds cannot tell")
+        }
         Reason::Unknown => "cannot be told".into(),
         reason => format!(
             "{slowdown}, {}: {}{}",

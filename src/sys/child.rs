@@ -1,8 +1,10 @@
 //! Child processes with what the standard library cannot set, and what the kernel counted for them.
 
 use super::seccomp::Filter;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
@@ -99,6 +101,56 @@ impl Preparation {
         // Last, since from there on calls stop for the tracer.
         self.gate.map_or(Ok(()), Gate::pass)
     }
+}
+
+/// What a program finds in its environment, in this order: the standard library would sort what it changes.
+#[derive(Debug)]
+pub struct Environment {
+    /// Ends with a null pointer; points into `entries`.
+    pointers: Vec<*const libc::c_char>,
+    /// `NAME=value`, each.
+    entries: Vec<CString>,
+}
+
+// SAFETY: the pointers lead to memory of its own on the heap, which nobody changes.
+unsafe impl Send for Environment {}
+// SAFETY: as above.
+unsafe impl Sync for Environment {}
+
+impl Environment {
+    /// This process's own with these variables, in the place where they stand already, else at the end.
+    pub fn with(changes: &[(OsString, OsString)]) -> Environment {
+        let changed = |name: &OsString| changes.iter().rev().find(|(other, _)| other == name);
+        let own: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let is_new = |(name, _): &&(OsString, OsString)| own.iter().all(|(other, _)| other != name);
+        let all =
+            own.iter().map(|pair| changed(&pair.0).unwrap_or(pair)).chain(changes.iter().filter(is_new));
+        let entry = |(name, value): &(OsString, OsString)| {
+            CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+        };
+        let entries: Vec<CString> = all.filter_map(entry).collect();
+        let pointers = entries.iter().map(|entry| entry.as_ptr()).chain([std::ptr::null()]).collect();
+        Environment { pointers, entries }
+    }
+
+    /// Has the command find it, whose own settings of variables are then without effect.
+    pub fn of(self, command: &mut Command) {
+        // SAFETY: between fork and exec one pointer is set.
+        unsafe { command.pre_exec(move || self.set()) };
+    }
+
+    fn set(&self) -> io::Result<()> {
+        debug_assert_eq!(self.pointers.len(), self.entries.len() + 1);
+        // SAFETY: the child has one thread, and its exec reads the array, which lives as long as the closure that calls
+        // this; execve(2) takes it for const.
+        unsafe { environ = self.pointers.as_ptr() };
+        Ok(())
+    }
+}
+
+unsafe extern "C" {
+    /// environ(7)
+    static mut environ: *const *const libc::c_char;
 }
 
 fn answer(returned: libc::c_int) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! A command started so that it behaves as if the shell had started it.
 
-use crate::sys::child::Preparation;
+use crate::sys::child::{Environment, Preparation};
 use std::ffi::OsString;
 use std::io;
 use std::process::{Child, Command};
@@ -39,7 +39,8 @@ impl Launch {
     pub fn start(&self, preparation: Preparation) -> Result<Child, Refused> {
         let name = self.words.first().cloned().unwrap_or_default();
         let mut command = Command::new(&name);
-        command.args(self.words.iter().skip(1)).envs(self.environment.iter().cloned());
+        command.args(self.words.iter().skip(1));
+        Environment::with(&self.environment).of(&mut command);
         preparation.of(&mut command);
         command.spawn().map_err(|error| Refused { name: name.to_string_lossy().into_owned(), error })
     }

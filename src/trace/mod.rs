@@ -20,6 +20,12 @@ use crate::report::Watched;
 use std::io;
 use std::process::ExitStatus;
 
+/// What shows copies whoever makes them.
+const BY_SAMPLE: &str = "fsprobe trace --via sample";
+
+/// What shows every system call.
+const BY_PTRACE: &str = "fsprobe trace --via ptrace";
+
 /// What was watched, and how the command ended.
 #[derive(Debug)]
 pub struct Done {

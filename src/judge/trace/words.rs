@@ -50,7 +50,7 @@ pub fn kind(kind: FileKind, measured: bool) -> &'static str {
 /// What was not seen and what would show it, as the end of a sentence.
 pub fn not_seen(unseen: &Unseen) -> String {
     let remedy = unseen.remedy.as_deref().unwrap_or(NOTHING);
-    format!("not seen were {} ({})", printable(&unseen.what, 200), printable(remedy, 200))
+    format!("not seen were {} ({})", printable(&unseen.whose(), 200), printable(remedy, 200))
 }
 
 /// Where there is no remedy.

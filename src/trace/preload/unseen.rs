@@ -5,14 +5,9 @@ use crate::report::{Unseen, printable};
 use crate::sys::proc::is_running;
 use crate::trace::inside::{self, MUCH_NS};
 use crate::trace::instruction::may_copy;
+use crate::trace::{BY_PTRACE, BY_SAMPLE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-
-/// What shows all that the object cannot.
-const REMEDY: &str = "fsprobe trace --via ptrace";
-
-/// What shows copies whoever makes them.
-const SAMPLE: &str = "fsprobe trace --via sample";
 
 /// Bytes that every program's loader, kernel and C library read or write on their own, at most: far below what matters.
 const SLACK_PER_PROGRAM: u64 = 64 << 10;
@@ -71,7 +66,7 @@ pub fn tell(counts: &Counts, known: &Known, left: &BTreeSet<u32>) -> Vec<Unseen>
         let told = unseen(
             format!("programs started by the command: {unready}"),
             "they ended before their loader had taken the object, or it did not take it",
-            Some(REMEDY),
+            Some(BY_PTRACE),
         );
         all.push(Unseen { any, ..told });
     }
@@ -80,7 +75,7 @@ pub fn tell(counts: &Counts, known: &Known, left: &BTreeSet<u32>) -> Vec<Unseen>
         all.push(unseen(
             "which file some calls were on".into(),
             &format!("descriptors were closed by bare system calls; found {stale} times, when every 256th call was checked"),
-            Some(REMEDY),
+            Some(BY_PTRACE),
         ));
     }
     all
@@ -95,7 +90,7 @@ fn without_room(counts: &Counts) -> Vec<Unseen> {
         let told = unseen(
             format!("{lost} copies of {bytes} bytes in all"),
             "there was no room for so many different ones in the memory shared with the program",
-            Some(REMEDY),
+            Some(BY_PTRACE),
         );
         all.push(Unseen { bytes: Some(bytes), ..told });
     }
@@ -108,7 +103,7 @@ fn without_room(counts: &Counts) -> Vec<Unseen> {
             all.push(unseen(
                 what.into(),
                 "there was no room for so many in the memory shared with the program",
-                Some(REMEDY),
+                Some(BY_PTRACE),
             ));
         }
     }
@@ -118,7 +113,7 @@ fn without_room(counts: &Counts) -> Vec<Unseen> {
 /// Where the loader does not tell from which length on copies are a `rep movs`.
 pub fn thresholds(why: &str) -> Unseen {
     let why = format!("its loader does not tell from which length on it uses one ({why})");
-    unseen("which of the C library's copies in memory are a rep movs".into(), &why, Some(SAMPLE))
+    unseen("which of the C library's copies in memory are a rep movs".into(), &why, Some(BY_SAMPLE))
 }
 
 /// Copies that the program or its libraries make themselves, where there was time for many and their code may hold
@@ -128,7 +123,7 @@ fn inside(counts: &Counts, user_ns: u64) -> Option<Unseen> {
     let told = unseen(
         "copies inside the program, past the C library's functions".into(),
         "its code, or a library's, may hold rep movs of its own",
-        Some(SAMPLE),
+        Some(BY_SAMPLE),
     );
     if counts.head(Head::LostModules) > 0 {
         return Some(Unseen { within_ns, ..told });
@@ -162,7 +157,7 @@ fn is_c_library(name: &str) -> bool {
 fn between_files(bytes: u64) -> Option<Unseen> {
     (bytes > 0).then(|| {
         let why = "sendfile, splice or copy_file_range moved them there, which the kernel does by copying or without";
-        let told = unseen(format!("{bytes} bytes from file to file"), why, Some(SAMPLE));
+        let told = unseen(format!("{bytes} bytes from file to file"), why, Some(BY_SAMPLE));
         Unseen { bytes: Some(bytes), ..told }
     })
 }
@@ -170,13 +165,13 @@ fn between_files(bytes: u64) -> Option<Unseen> {
 /// Calls that may copy and are not counted: `enum beyond` of preload/shared.h.
 fn beyond(called: u64) -> Vec<Unseen> {
     [
-        ("recvmmsg or sendmmsg", "a call that passes several messages at once is not counted", SAMPLE),
+        ("recvmmsg or sendmmsg", "a call that passes several messages at once is not counted", BY_SAMPLE),
         (
             "process_vm_readv or process_vm_writev",
             "copies from or to another process's memory are not counted",
-            SAMPLE,
+            BY_SAMPLE,
         ),
-        ("io_uring", "the kernel copies without calls there", SAMPLE),
+        ("io_uring", "the kernel copies without calls there", BY_SAMPLE),
     ]
     .into_iter()
     .enumerate()
@@ -200,13 +195,13 @@ fn strangers(told: &[Stranger], started: u64, any: bool) -> Vec<Unseen> {
         .map(|((name, why), by)| {
             let times = if by.len() > 1 { format!(", {} times", by.len()) } else { String::new() };
             let what = format!("a program that process {} started{times}", by[0]);
-            Unseen { program: Some(printable(name, 300)), any, ..unseen(what, because(why), Some(REMEDY)) }
+            Unseen { program: Some(printable(name, 300)), any, ..unseen(what, because(why), Some(BY_PTRACE)) }
         })
         .collect();
     let untold = started.saturating_sub(told.len() as u64);
     if untold > 0 {
         let what = format!("{untold} further programs without the object");
-        all.push(Unseen { any, ..unseen(what, "only the first are listed", Some(REMEDY)) });
+        all.push(Unseen { any, ..unseen(what, "only the first are listed", Some(BY_PTRACE)) });
     }
     all
 }
@@ -232,7 +227,7 @@ fn filtered(processes: &[Process]) -> Vec<Unseen> {
         .map(|process| {
             let what = format!("files and distances, in part, of process {}", process.pid);
             let why = "it put a filter before its system calls, which any call of the object's own might have offended";
-            Unseen { program: Some(printable(&process.name, 20)), ..unseen(what, why, Some(REMEDY)) }
+            Unseen { program: Some(printable(&process.name, 20)), ..unseen(what, why, Some(BY_PTRACE)) }
         })
         .collect()
 }
@@ -261,7 +256,7 @@ fn missing_bytes(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
         let told = unseen(
             "calls that go past the C library's public functions, if there were any".into(),
             "the kernel does not tell how much the command read and wrote (/proc/PID/io)",
-            Some(REMEDY),
+            Some(BY_PTRACE),
         );
         return vec![Unseen { any: true, ..told }];
     };
@@ -275,7 +270,7 @@ fn missing_bytes(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
             let why = format!(
                 "by programs without the object, by bare system calls, or inside the C library ({like}, for one)"
             );
-            Unseen { bytes: Some(missing), ..unseen(what, &why, Some(REMEDY)) }
+            Unseen { bytes: Some(missing), ..unseen(what, &why, Some(BY_PTRACE)) }
         })
     };
     [miss(io.read, read, "read", "getc"), miss(io.written, written, "wrote", "printf")]

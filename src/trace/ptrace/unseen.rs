@@ -1,7 +1,7 @@
 //! What stopping at system calls does not show, or changes, noted once by program.
 
 use crate::report::Unseen;
-use crate::trace::inside;
+use crate::trace::{BY_SAMPLE, inside};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Notes that are kept; what comes after them repeats them of other programs.
@@ -31,7 +31,7 @@ impl Notes {
 
     /// A program made a call that is not counted.
     pub fn beyond(&mut self, call: &str, program: &str, why: &str) {
-        self.add(call, Some(program), why, Some("--via sample"), true);
+        self.add(call, Some(program), why, Some(BY_SAMPLE), true);
     }
 
     /// A program moved bytes into a file by a call that copies or not, as the kernel likes.
@@ -43,7 +43,7 @@ impl Notes {
     /// A 32-bit program began.
     pub fn is_32_bit(&mut self, program: &str) {
         let why = "it is a 32-bit program, whose calls are passed through";
-        self.add("a program's calls", Some(program), why, Some("--via sample"), true);
+        self.add("a program's calls", Some(program), why, Some(BY_SAMPLE), true);
     }
 
     /// A program's descriptors could not be looked up.
@@ -71,7 +71,7 @@ impl Notes {
             what: format!("{bytes} bytes that {call} put into files"),
             program: Some(program).filter(|program| !program.is_empty()),
             why: "the kernel does that by copying or without".into(),
-            remedy: Some("--via sample".into()),
+            remedy: Some(BY_SAMPLE.into()),
             bytes: Some(bytes),
             ..Unseen::default()
         });
@@ -86,7 +86,7 @@ pub fn inside(user_ns: u64) -> Unseen {
     Unseen {
         what: "copies inside the program (memcpy and the like)".into(),
         why: "ptrace sees system calls alone".into(),
-        remedy: Some("--via sample".into()),
+        remedy: Some(BY_SAMPLE.into()),
         within_ns: inside::within(user_ns),
         ..Unseen::default()
     }

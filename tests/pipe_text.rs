@@ -114,6 +114,18 @@ fn pages_that_are_not_huge_are_told() {
 }
 
 #[test]
+fn intervals_that_reach_a_deep_band_leave_it_open() {
+    let mut pipe = ladder();
+    let noisy = |round: u64| if round.is_multiple_of(2) { 3_000_000 } else { 900_000 };
+    pipe.sweeps = vec![sweep("write-read", 99..=99)];
+    pipe.sweeps[0].cells[9].ns = (0..9).map(|round| noisy(round) / 3 + 600_000).collect();
+    pipe.sweeps[0].cells[10].ns = (0..9).map(noisy).collect();
+    judge(&mut pipe);
+    let said = text(&pipe, Style::default());
+    assert!(said.contains("cannot be told") && !said.contains("no band"), "{said}");
+}
+
+#[test]
 fn nothing_measured_is_still_a_text() {
     let empty = text(&Pipe::default(), Style { colour: true, ..Style::default() });
     assert!(empty.contains("How fast are Linux pipes here"));

@@ -230,6 +230,26 @@ fn a_command_gives_its_exit_code() {
 }
 
 #[test]
+fn a_command_that_does_not_read_the_file_once_is_not_compared() {
+    let place = Place::new();
+    let file = place.file("source", SIZE);
+    for (command, part) in [
+        (&["true"][..], "made no read(2) of the file"),
+        (&["sh", "-c", "cat \"$1\"; cat \"$1\"", "sh", "{}"], "its reads brought"),
+        (&["sh", "-c", "exec cat <\"${1#file=}\"", "sh", "file={}"], ""),
+    ] {
+        let args = [&["readers", "--rounds", "1", "--file", text(&file), "--exec"], command].concat();
+        let said = stdout(&place.run(&args)).split_whitespace().collect::<Vec<_>>().join(" ");
+        if said.contains("ptrace(2) is not possible") {
+            eprintln!("programs cannot be watched here");
+            return;
+        }
+        let is_compared = !said.contains("--exec: not compared");
+        assert!(is_compared == part.is_empty() && said.contains(part), "{command:?} {said}");
+    }
+}
+
+#[test]
 fn failures_are_one_line() {
     let place = Place::new();
     assert_fails(&place.run(&["readers", "--file", "/no/such/file"]), &["/no/such/file", "No such file"]);

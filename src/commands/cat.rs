@@ -1,6 +1,6 @@
 //! `fsprobe cat`: files to stdout, or with `--bench` how fast that is, way by way.
 
-use super::document::{Document, now};
+use super::document::{Document, Run, now};
 use super::sweep::{seed_from_clock, stopped_by};
 use super::{Failure, Outcome, print};
 use crate::cat::bench::{self, Bench};
@@ -122,8 +122,8 @@ fn run_bench(args: &CatArgs, file: &Path) -> Result<Outcome, Failure> {
         run: Run {
             command: "cat",
             options: RunOptions { bench: "<file>", rounds: args.rounds, json: true },
-            shuffle: SHUFFLE,
-            seed,
+            shuffle: Some(SHUFFLE),
+            seed: Some(seed),
             duration_s: began.elapsed().as_secs_f64(),
             complete: stop.is_none(),
             stopped_by: stop.as_ref().map(Stop::word),
@@ -179,17 +179,6 @@ fn summary(bench: &Bench, rounds: u32, ns: Vec<Vec<u64>>) -> CatBench {
         rows: rows.collect(),
         skipped: bench.no_cat.iter().map(|reason| format!("the system's cat: {reason}")).collect(),
     }
-}
-
-#[derive(Serialize)]
-struct Run {
-    command: &'static str,
-    options: RunOptions,
-    shuffle: &'static str,
-    seed: u64,
-    duration_s: f64,
-    complete: bool,
-    stopped_by: Option<String>,
 }
 
 #[derive(Serialize)]

@@ -40,6 +40,27 @@ impl<R: Serialize, B: Serialize> Serialize for Document<'_, R, B> {
     }
 }
 
+/// How a verb that samples was run: the object `run` of its document.
+#[derive(Serialize)]
+pub struct Run<O> {
+    /// The verb.
+    pub command: &'static str,
+    /// Every option as it was really used; names of files left out.
+    pub options: O,
+    /// How orders were made; none where nothing was shuffled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<&'static str>,
+    /// Seed of every random choice; none where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Seconds of the measuring.
+    pub duration_s: f64,
+    /// Whether everything planned was measured.
+    pub complete: bool,
+    /// What ended it early.
+    pub stopped_by: Option<String>,
+}
+
 /// Now, as documents tell it: RFC 3339, UTC.
 pub fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()

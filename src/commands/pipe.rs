@@ -1,6 +1,6 @@
 //! `fsprobe pipe`: the ladder of a published experiment, rerun here.
 
-use super::document::{Document, now};
+use super::document::{Document, Run, now};
 use super::sweep::{seed_from_clock, stopped_by};
 use super::{Failure, Outcome, print, style};
 use crate::cli::{PipeArgs, PipeEndArgs};
@@ -66,8 +66,8 @@ pub fn run(args: &PipeArgs) -> Result<Outcome, Failure> {
     let run = Run {
         command: "pipe",
         options: options(args, &plan),
-        shuffle: SHUFFLE,
-        seed: plan.seed,
+        shuffle: Some(SHUFFLE),
+        seed: Some(plan.seed),
         duration_s: began.elapsed().as_secs_f64(),
         complete: stopped.is_none(),
         stopped_by: match &broken {
@@ -215,17 +215,6 @@ fn progress(args: &PipeArgs, plan: &Plan) -> ProgressBar {
         return ProgressBar::hidden();
     }
     ProgressBar::with_draw_target(Some(pipe::length(plan)), ProgressDrawTarget::stderr_with_hz(8))
-}
-
-#[derive(Serialize)]
-struct Run {
-    command: &'static str,
-    options: RunOptions,
-    shuffle: &'static str,
-    seed: u64,
-    duration_s: f64,
-    complete: bool,
-    stopped_by: Option<String>,
 }
 
 /// Every option as it was really used.

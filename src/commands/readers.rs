@@ -1,6 +1,6 @@
 //! `fsprobe readers`: programs that read one file, and why one is slower than another.
 
-use super::document::{Document, now};
+use super::document::{Document, Run, now};
 use super::sweep::{pin, seed_from_clock, stopped_by};
 use super::{Failure, Outcome};
 use crate::cli::ReadersArgs;
@@ -80,7 +80,8 @@ fn measured(args: &ReadersArgs) -> Result<Outcome, Failure> {
             run: Run {
                 command: "readers",
                 options: RunOptions::of(args),
-                seed: setup.seed,
+                shuffle: None,
+                seed: Some(setup.seed),
                 duration_s: began.elapsed().as_secs_f64(),
                 complete: stop.is_none(),
                 stopped_by: stop.as_ref().map(|stop| stop.word()),
@@ -217,16 +218,6 @@ fn told(args: &ReadersArgs, source: &Source, cpu: u32, measured: Measured) -> Re
         readers.readers.iter_mut().for_each(|reader| reader.program = None);
     }
     readers
-}
-
-#[derive(Serialize)]
-struct Run {
-    command: &'static str,
-    options: RunOptions,
-    seed: u64,
-    duration_s: f64,
-    complete: bool,
-    stopped_by: Option<String>,
 }
 
 #[derive(Serialize)]

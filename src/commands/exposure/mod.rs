@@ -3,7 +3,7 @@
 mod bands;
 
 use super::destination::{Destination, unwritten};
-use super::document::{Document, now};
+use super::document::{Document, Run, now};
 use super::sweep::stopped_by;
 use super::{Failure, Outcome, print, style};
 use crate::cli::{BandChoice, ExposureArgs, ExposureFormat};
@@ -63,6 +63,8 @@ pub fn run(args: &ExposureArgs) -> Result<Outcome, Failure> {
             let run = Run {
                 command: "exposure",
                 options: RunOptions::of(args, &sources),
+                shuffle: None,
+                seed: None,
                 duration_s: began.elapsed().as_secs_f64(),
                 complete: stop.is_none(),
                 stopped_by: stop.as_ref().map(|stop| stop.word()),
@@ -141,15 +143,6 @@ fn placed(
         rows: vec![],
         published: vec![],
     })
-}
-
-#[derive(Serialize)]
-struct Run {
-    command: &'static str,
-    options: RunOptions,
-    duration_s: f64,
-    complete: bool,
-    stopped_by: Option<String>,
 }
 
 #[derive(Serialize)]

@@ -55,6 +55,9 @@ long numbered(long number, long a, long b, long c, long d, long e, long f)
     case SYS_io_uring_setup:
         note_beyond(IO_URING);
         break;
+    case SYS_io_setup:
+        note_beyond(AIO);
+        break;
     }
     return ((long (*)(long, long, long, long, long, long, long))CALL(syscall))(number, a, b, c, d, e, f);
 }

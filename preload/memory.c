@@ -2,6 +2,7 @@
  * (both its own, asked by fsprobe), and not where a later part of the source would be overwritten first. */
 #include "object.h"
 #include <string.h>
+#include <wchar.h>
 
 NEXT(memmove);
 NEXT_AS(__memcpy_chk, void *(void *, const void *, size_t, size_t));
@@ -70,3 +71,28 @@ ALSO(void *, __mempcpy, mempcpy, void *restrict, const void *restrict, size_t);
 CHECKED(__memcpy_chk, memcpy)
 CHECKED(__memmove_chk, memmove)
 CHECKED(__mempcpy_chk, mempcpy)
+
+/* By other names and in other units. */
+EXPORT void bcopy(const void *from, void *to, size_t len)
+{
+    COUNTED(memmove, to, from, len);
+    on(to, from, len);
+}
+
+EXPORT wchar_t *wmemcpy(wchar_t *restrict to, const wchar_t *restrict from, size_t count)
+{
+    COUNTED(memcpy, to, from, count * sizeof *to);
+    return on(to, from, count * sizeof *to);
+}
+
+EXPORT wchar_t *wmemmove(wchar_t *to, const wchar_t *from, size_t count)
+{
+    COUNTED(memmove, to, from, count * sizeof *to);
+    return on(to, from, count * sizeof *to);
+}
+
+EXPORT wchar_t *wmempcpy(wchar_t *restrict to, const wchar_t *restrict from, size_t count)
+{
+    COUNTED(mempcpy, to, from, count * sizeof *to);
+    return (wchar_t *)on(to, from, count * sizeof *to) + count;
+}

@@ -97,7 +97,7 @@ enum { IN_MEMORY, NO_ROOM, FIRST_FILE };
 enum why { WATCHED, STATIC, PRIVILEGED, OTHER_LOADER, OTHER_MACHINE, OUT_OF_REACH, FILTERED, SANITISED };
 
 /* Calls that may copy and are not counted. */
-enum beyond { SEVERAL_MESSAGES, OTHERS_MEMORY, IO_URING };
+enum beyond { SEVERAL_MESSAGES, OTHERS_MEMORY, IO_URING, AIO };
 
 /* Calls by the names that are told; those of one system call share one. */
 #define CALLS(X) \

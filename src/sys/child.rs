@@ -1,6 +1,7 @@
 //! Child processes with what the standard library cannot set, and what the kernel counted for them.
 
 use super::seccomp::Filter;
+use super::started;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::RawFd;
@@ -101,6 +102,22 @@ impl Preparation {
         // Last, since from there on calls stop for the tracer.
         self.gate.map_or(Ok(()), Gate::pass)
     }
+}
+
+/// Leaves those standard streams closed to the command that were so when this process started, which has had something
+/// else in their place since ([`super::started`]).
+pub fn leave_closed(command: &mut Command) {
+    let close = || {
+        for stream in 0..3 {
+            if started::open(stream).is_err() {
+                // SAFETY: no memory is involved; the child has nothing of its own there.
+                unsafe { libc::close(stream) };
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec descriptors are closed.
+    unsafe { command.pre_exec(close) };
 }
 
 /// What a program finds in its environment, in this order: the standard library would sort what it changes.

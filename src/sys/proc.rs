@@ -13,6 +13,12 @@ pub fn is_running(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// The process that a thread belongs to; none where there is no such thread.
+pub fn process_of(thread: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
 /// What a file of /proc/PID/fdinfo says (proc_pid_fdinfo(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DescriptorInfo {
@@ -69,6 +75,10 @@ mod tests {
     fn running_processes_are_told() {
         assert!(is_running(std::process::id()));
         assert!(!is_running(u32::MAX));
+        let me = std::process::id();
+        assert_eq!((process_of(me), process_of(u32::MAX)), (Some(me), None));
+        let thread = std::thread::spawn(|| process_of(rustix::thread::gettid().as_raw_pid() as u32));
+        assert_eq!(thread.join().unwrap(), Some(me));
     }
 
     #[test]

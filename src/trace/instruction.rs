@@ -31,6 +31,17 @@ pub fn is_rep_movs(bytes: &[u8]) -> bool {
     false
 }
 
+/// Whether the last of these bytes end a `rep movs` of any width.
+pub fn ends_rep_movs(before: &[u8]) -> bool {
+    let ends = |len: usize| {
+        let tail = before.len().checked_sub(len).map(|at| &before[at..]);
+        tail.is_some_and(|tail| {
+            is_rep_movs(tail) && !tail[..len - 1].iter().any(|b| [0xa4, 0xa5].contains(b))
+        })
+    };
+    (2..=4).any(ends)
+}
+
 /// Whether a file's code may hold a `rep movs`: its bytes stand there, as an instruction or by chance inside others.
 /// None where that cannot be told.
 pub fn may_copy(path: &Path) -> Option<bool> {
@@ -89,6 +100,16 @@ mod tests {
             &[0xf3, 0x48, 0x48, 0xa5], // not what a compiler writes
         ] {
             assert!(!is_rep_movs(bytes), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn what_ends_before_is_told() {
+        for bytes in [&[0x90, 0xf3, 0xa4][..], &[0xf3, 0x48, 0xa5], &[0x66, 0xf3, 0xa5]] {
+            assert!(ends_rep_movs(bytes), "{bytes:x?}");
+        }
+        for bytes in [&[][..], &[0xa4], &[0xf3, 0xa4, 0x90], &[0xf3, 0xa4, 0xa4], &[0xf3, 0xaa]] {
+            assert!(!ends_rep_movs(bytes), "{bytes:x?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! A command started so that it behaves as if the shell had started it.
 
-use crate::sys::child::{Environment, Preparation};
+use crate::sys::child::{self, Environment, Preparation};
 use std::ffi::OsString;
 use std::io;
 use std::process::{Child, Command};
@@ -40,6 +40,7 @@ impl Launch {
         let name = self.words.first().cloned().unwrap_or_default();
         let mut command = Command::new(&name);
         command.args(self.words.iter().skip(1));
+        child::leave_closed(&mut command);
         Environment::with(&self.environment).of(&mut command);
         preparation.of(&mut command);
         command.spawn().map_err(|error| Refused { name: name.to_string_lossy().into_owned(), error })

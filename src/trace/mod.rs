@@ -16,7 +16,8 @@ mod tally;
 
 pub use launch::{Launch, Refused};
 
-use crate::report::Watched;
+use crate::report::{Unseen, Watched};
+use std::collections::BTreeSet;
 use std::io;
 use std::process::ExitStatus;
 
@@ -33,6 +34,17 @@ pub struct Done {
     pub watched: Watched,
     /// How the command ended; none where a running program was watched and left.
     pub status: Option<ExitStatus>,
+}
+
+/// Processes that the command left running.
+fn still_running(left: &BTreeSet<u32>) -> Option<Unseen> {
+    let list: Vec<String> = left.iter().take(5).map(ToString::to_string).collect();
+    let more = if left.len() > list.len() { ", …" } else { "" };
+    (!left.is_empty()).then(|| Unseen {
+        what: format!("what processes that still run do from here on: {}{more}", list.join(", ")),
+        why: "the command has ended before them".into(),
+        ..Unseen::default()
+    })
 }
 
 /// CPU time as it can be told where the kernel told this: what processes have used that outlived the command, or that

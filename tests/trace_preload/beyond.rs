@@ -40,7 +40,7 @@ fn calls_that_may_copy_and_are_not_counted_are_told() {
     let told: Vec<_> = watched.unseen.iter().map(|unseen| unseen.what.as_str()).collect();
     assert_eq!(
         told,
-        ["recvmmsg or sendmmsg", "process_vm_readv or process_vm_writev", "io_uring"],
+        ["recvmmsg or sendmmsg", "process_vm_readv or process_vm_writev", "io_uring", "io_submit"],
         "{:?}",
         watched.unseen
     );

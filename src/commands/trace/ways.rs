@@ -4,6 +4,7 @@ use super::signals::Signals;
 use crate::cli::TraceArgs;
 use crate::commands::Failure;
 use crate::report::{Via, Watched};
+use crate::sys::proc;
 use crate::trace::sample::{self, SampleOptions, Target};
 use crate::trace::{Done, Launch, TraceError, preload, ptrace};
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 pub fn target(args: &TraceArgs) -> Result<Target, Failure> {
     let target = match (args.command.is_empty(), args.pid, args.system) {
         (false, ..) => Target::Command(Launch { words: args.command.clone(), environment: vec![] }),
-        (true, Some(pid), _) => Target::Process(pid),
+        // a thread's number stands for its process
+        (true, Some(pid), _) => Target::Process(proc::process_of(pid).unwrap_or(pid)),
         (true, None, true) => Target::System,
         (true, None, false) => {
             return Err(Failure::line(

@@ -37,7 +37,8 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
                 Place::Unknown { worst, measured } => {
                     tally.add(&what, &who, None, bytes, None);
                     let could = lost(bytes, worst) * doubtful(copies, &landing, worst);
-                    doubts.add(words::kind(copies.kind, measured), SAMPLE, could);
+                    let remedy = if measured { SAMPLE } else { REPORT };
+                    doubts.add(words::kind(copies.kind, measured), remedy, could);
                 }
             }
         }
@@ -97,6 +98,9 @@ fn are_whole_pages(landing: &Landing) -> bool {
 
 /// What shows the distances that no call tells.
 const SAMPLE: &str = "--via sample sees their distances";
+
+/// What tells whether a path has bands.
+const REPORT: &str = "a report that holds such a path, named with --report, would tell";
 
 /// What bytes of unknown distance could lose, by what they are and what would show them.
 #[derive(Default)]

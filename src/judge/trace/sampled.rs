@@ -44,9 +44,7 @@ pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Op
     // a program may end before its first sample
     let seen_ns = (taken as f64 * period_ns).max(whole_ns(samples, cpu_ns));
     let least_ns = bounds(hit.samples, taken)[0] * seen_ns * hit.mean().unwrap_or_default();
-    // the time here is what a share of it is of
-    let most_ns =
-        bounds(may_have_hit.samples, taken)[1] * seen_ns * may_have_hit.mean().unwrap_or(worst.min(1.0));
+    let most_ns = bounds(may_have_hit.samples, taken)[1] * seen_ns * may_have_hit.mean().unwrap_or(worst);
     let unseen_ns = unseen_ns(samples, cpu_ns) + samples.unread as f64 * period_ns;
     let hidden = unseen.iter().find(|unseen| unseen.any && worst > 0.0);
     Loss {
@@ -121,19 +119,19 @@ fn doubt(samples: &Samples, cpu_ns: Option<u64>, unseen: bool) -> String {
     match samples.kernel_seen {
         false if unseen => {
             "copies inside the kernel could not be seen; with CAP_PERFMON or sysctl kernel.perf_event_paranoid=1 they can, \
-             and --via preload counts calls without either"
+             and --via preload or ptrace counts a command's calls without either"
         }
         _ if samples.lost > samples.taken / 10 => {
-            "the kernel dropped too many samples; watch less at once, or count calls with --via preload"
+            "the kernel dropped too many samples; watch less at once, or count a command's calls with --via preload"
         }
         _ if samples.unread > samples.taken / 10 => {
-            "what too many samples interrupted could not be read; run fsprobe as root, or count calls with --via preload"
+            "what too many samples interrupted could not be read; run fsprobe as root, or count a command's calls with --via preload"
         }
         _ if is_gap(gap_ns, cpu_ns) => {
-            "processes or threads that live shorter than the time between interrupts are met by few of them; count calls \
-             with --via preload"
+            "processes or threads that live shorter than the time between interrupts are met by few of them; count a \
+             command's calls with --via preload"
         }
-        _ => "too few samples tell; let it run longer, or count calls with --via preload or ptrace",
+        _ => "too few samples tell; watch it longer, or count a command's calls with --via preload or ptrace",
     }
     .into()
 }

@@ -11,6 +11,9 @@ const LONGEST: usize = 80;
 /// The alignment that is advised, in bytes.
 const ALIGNED: u16 = 64;
 
+/// Below so many nanoseconds of CPU time a program that was watched by samples did nothing.
+const IDLE_NS: u64 = 1_000_000;
+
 /// What a sentence is made of.
 pub struct Sentence<'a> {
     pub watched: &'a Watched,
@@ -170,7 +173,7 @@ impl Sentence<'_> {
             ),
             None if all.known == 0.0 => {
                 format!(
-                    "not your problem: {who} copied next to nothing that a deep band ({bands}) could slow."
+                    "not your problem: nothing that {who} was seen to copy could lie in a deep band ({bands})."
                 )
             }
             None => format!(
@@ -193,6 +196,9 @@ impl Sentence<'_> {
                 "cannot tell: whether there is a deep band is in doubt in {source}; a report of fsprobe sweep, named with \
                  --report, would settle it."
             );
+        }
+        if self.watched.samples.as_ref().is_some_and(|samples| samples.taken == 0) && self.of_ns < IDLE_NS {
+            return format!("cannot tell: {} used next to no CPU time while it was watched.", self.who());
         }
         if self.loss.tally.all.weight == 0.0 && self.counted() {
             let remedy = self.watched.unseen.iter().find_map(|unseen| unseen.remedy.as_deref());

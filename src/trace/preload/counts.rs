@@ -13,7 +13,7 @@ const MODULES: usize = 1024;
 pub const NAME_BYTES: usize = 1_048_576;
 const ROWS: usize = 262_144;
 
-const PROCESSES_AT: usize = 4096;
+pub const PROCESSES_AT: usize = 4096;
 const FILES_AT: usize = PROCESSES_AT + PROCESSES * 32;
 const STRANGERS_AT: usize = FILES_AT + FILES * 64;
 pub const MODULES_AT: usize = STRANGERS_AT + STRANGERS * 32;

@@ -8,6 +8,7 @@
 
 mod counts;
 mod files;
+mod looks;
 mod place;
 mod program;
 mod unseen;
@@ -17,6 +18,7 @@ use crate::report::Watched;
 use crate::sys::child::Preparation;
 use crate::sys::{clock, usage};
 use counts::{Counts, Setting};
+use looks::Looks;
 use place::Place;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
@@ -62,7 +64,8 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
 
     let (began, before) = (clock::now_ns(), usage::children_ns());
     let mut child = launch.start(Preparation::default())?;
-    wait_until_ended(child.id(), on_signal);
+    let mut looks = Looks::new();
+    wait_until_ended(child.id(), on_signal, &mut || looks.turn(child.id(), &place));
     let wall_ns = clock::now_ns().saturating_sub(began);
     let io = Io::of(child.id());
     let status =
@@ -73,7 +76,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let broken = |error| TraceError::Broken { what: "cannot read what was counted", error };
     let counts = Counts::of(&place.close().map_err(broken)?).map_err(broken)?;
     let left = unseen::left(&counts);
-    let mut unseen = unseen::tell(&counts, &Known { io, spent_ns }, &left);
+    let mut unseen = unseen::tell(&counts, &Known { io, spent_ns, looks: looks.seen() }, &left);
     let mut copies = counts.copies();
     if let Err(why) = &window {
         unseen.push(unseen::thresholds(why));
@@ -96,11 +99,13 @@ fn preloaded(launch: &Launch, object: &OsStr) -> OsString {
     }
 }
 
-/// Returns when the child has ended, which is not waited for: /proc tells of it until it is. Passes signals on.
-fn wait_until_ended(child: u32, on_signal: &dyn Fn() -> Option<i32>) {
+/// Returns when the child has ended, which is not waited for: /proc tells of it until it is. Passes signals on, and
+/// calls `turn` now and then.
+fn wait_until_ended(child: u32, on_signal: &dyn Fn() -> Option<i32>, turn: &mut dyn FnMut()) {
     let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else { return };
     let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok();
     while !has_ended(pid) {
+        turn();
         if let Some(signal) = on_signal().and_then(Signal::from_named_raw) {
             // It has not been waited for, so the number is its own; where it has ended, nothing happens.
             let _ = kill_process(pid, signal);

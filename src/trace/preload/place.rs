@@ -1,6 +1,7 @@
 //! The private folder that holds the object and its counts while a command runs.
 
-use super::counts::{ALL_BYTES, Counts, Head, Setting};
+use super::counts::{ALL_BYTES, Counts, Head, PROCESSES, PROCESSES_AT, Setting};
+use super::looks::MOST;
 use crate::sys::proc::is_running;
 use crate::trace::TraceError;
 use rustix::fs::{FallocateFlags, FlockOperation, StatVfsMountFlags, fallocate, flock, statvfs};
@@ -93,6 +94,19 @@ impl Place {
         self.counts.read_to_end(&mut bytes)?;
         self.folder.close()?;
         Ok(bytes)
+    }
+
+    /// The processes that began to count last, as many as one look takes.
+    pub fn latest(&self) -> Vec<u32> {
+        let count = self.word(Head::Processes).map_or(0, |count| (count as usize).min(PROCESSES));
+        // number 0 is for all that find no room
+        let numbers = count.saturating_sub(MOST).max(1)..count;
+        let pid = |number: usize| {
+            let mut bytes = [0; 8];
+            self.counts.read_exact_at(&mut bytes, (PROCESSES_AT + number * 32) as u64).ok()?;
+            u32::try_from(u64::from_ne_bytes(bytes)).ok().filter(|pid| *pid > 0)
+        };
+        numbers.filter_map(pid).collect()
     }
 
     fn word(&self, word: Head) -> io::Result<u64> {

@@ -1,11 +1,12 @@
 //! What the object could not see, in words.
 
 use super::counts::{Counts, Head, NAME_BYTES, PROCESSES, Process, Stranger};
+use super::looks::Seen;
 use crate::report::{Unseen, printable};
 use crate::sys::proc::is_running;
 use crate::trace::inside::{self, MUCH_NS};
 use crate::trace::instruction::may_copy;
-use crate::trace::{BY_PTRACE, BY_SAMPLE};
+use crate::trace::{BY_PTRACE, BY_SAMPLE, still_running};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -34,12 +35,14 @@ impl Io {
 }
 
 /// What fsprobe itself knows of the command.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Known {
     /// Bytes that it moved; none where the kernel does not tell.
     pub io: Option<Io>,
     /// Nanoseconds of CPU time, user and system; none where the kernel does not tell.
     pub spent_ns: Option<[u64; 2]>,
+    /// What its memory looked like.
+    pub looks: Seen,
 }
 
 impl Known {
@@ -55,11 +58,11 @@ pub fn tell(counts: &Counts, known: &Known, left: &BTreeSet<u32>) -> Vec<Unseen>
     let any = !known.is_bounded() || !left.is_empty();
     let mut all = strangers(&counts.strangers(), counts.head(Head::Strangers), any);
     all.extend(filtered(&counts.processes()));
-    all.extend(running(left));
+    all.extend(still_running(left));
     all.extend(missing_bytes(counts, known.io));
-    all.extend(known.spent_ns.and_then(|[user_ns, _]| inside(counts, user_ns)));
+    all.extend(known.spent_ns.and_then(|[user_ns, _]| inside(counts, &known.looks, user_ns)));
     all.extend(between_files(counts.head(Head::BetweenFiles)));
-    all.extend(beyond(counts.head(Head::Beyond)));
+    all.extend(beyond(counts.head(Head::Beyond), &known.looks));
     all.extend(without_room(counts));
     let unready = counts.head(Head::Begun).saturating_sub(counts.head(Head::Started));
     if unready > 0 {
@@ -118,7 +121,7 @@ pub fn thresholds(why: &str) -> Unseen {
 
 /// Copies that the program or its libraries make themselves, where there was time for many and their code may hold
 /// some.
-fn inside(counts: &Counts, user_ns: u64) -> Option<Unseen> {
+fn inside(counts: &Counts, looks: &Seen, user_ns: u64) -> Option<Unseen> {
     let within_ns = Some(inside::within(user_ns)?);
     let told = unseen(
         "copies inside the program, past the C library's functions".into(),
@@ -128,7 +131,13 @@ fn inside(counts: &Counts, user_ns: u64) -> Option<Unseen> {
     if counts.head(Head::LostModules) > 0 {
         return Some(Unseen { within_ns, ..told });
     }
-    let own = counts.modules().into_iter().filter(|name| !is_c_library(name));
+    if looks.has_own_code {
+        let what = "copies by code that was made while the program ran".into();
+        let why = "what it holds is not known";
+        return Some(Unseen { within_ns, ..unseen(what, why, Some(BY_SAMPLE)) });
+    }
+    let all = counts.modules().into_iter().chain(looks.code.iter().cloned());
+    let own = all.filter(|name| !is_c_library(name));
     let copier = own.into_iter().find(|name| may_copy(Path::new(name)).unwrap_or(true))?;
     Some(Unseen { program: Some(printable(&copier, 300)), within_ns, ..told })
 }
@@ -163,7 +172,8 @@ fn between_files(bytes: u64) -> Option<Unseen> {
 }
 
 /// Calls that may copy and are not counted: `enum beyond` of preload/shared.h.
-fn beyond(called: u64) -> Vec<Unseen> {
+fn beyond(called: u64, looks: &Seen) -> Vec<Unseen> {
+    let seen = [false, false, looks.has_rings, looks.has_aio];
     [
         ("recvmmsg or sendmmsg", "a call that passes several messages at once is not counted", BY_SAMPLE),
         (
@@ -172,10 +182,11 @@ fn beyond(called: u64) -> Vec<Unseen> {
             BY_SAMPLE,
         ),
         ("io_uring", "the kernel copies without calls there", BY_SAMPLE),
+        ("io_submit", "what is read and written by Linux's own asynchronous calls is not counted", BY_SAMPLE),
     ]
     .into_iter()
     .enumerate()
-    .filter(|(bit, _)| called >> bit & 1 == 1)
+    .filter(|(bit, _)| called >> bit & 1 == 1 || seen[*bit])
     .map(|(_, (what, why, remedy))| Unseen { any: true, ..unseen(what.into(), why, Some(remedy)) })
     .collect()
 }
@@ -238,18 +249,6 @@ pub fn left(counts: &Counts) -> BTreeSet<u32> {
     pids.filter(|&pid| pid > 0 && is_running(pid)).collect()
 }
 
-fn running(left: &BTreeSet<u32>) -> Option<Unseen> {
-    let list: Vec<String> = left.iter().take(5).map(ToString::to_string).collect();
-    let more = if left.len() > list.len() { ", …" } else { "" };
-    (!left.is_empty()).then(|| {
-        unseen(
-            format!("what processes that still run do from here on: {}{more}", list.join(", ")),
-            "the command has ended before them",
-            None,
-        )
-    })
-}
-
 /// Bytes that the kernel counted and the object did not see.
 fn missing_bytes(counts: &Counts, io: Option<Io>) -> Vec<Unseen> {
     let Some(io) = io else {
@@ -308,7 +307,7 @@ mod tests {
 
     fn told_of(counts: &Counts, io: Option<(u64, u64)>, spent_ns: [u64; 2]) -> Vec<Unseen> {
         let io = io.map(|(read, written)| Io { read, written });
-        tell(counts, &Known { io, spent_ns: Some(spent_ns) }, &BTreeSet::new())
+        tell(counts, &Known { io, spent_ns: Some(spent_ns), looks: Seen::default() }, &BTreeSet::new())
     }
 
     #[test]
@@ -352,7 +351,8 @@ mod tests {
         let any = |io, spent_ns| told_of(&unready, io, spent_ns).iter().any(|unseen| unseen.any);
         assert!(!any(Some((0, 0)), [MUCH_NS - 1, 0]), "next to nothing");
         assert!(any(Some((0, 0)), [MUCH_NS, 100 * MUCH_NS]) && any(None, [0, 0]));
-        let known = Known { io: Some(Io { read: 0, written: 0 }), spent_ns: Some([0, 0]) };
+        let known =
+            Known { io: Some(Io { read: 0, written: 0 }), spent_ns: Some([0, 0]), looks: Seen::default() };
         let told = tell(&unready, &known, &BTreeSet::from([7]));
         assert!(told.iter().any(|unseen| unseen.any), "one that still runs may have been among them");
     }
@@ -368,17 +368,23 @@ mod tests {
         };
         put(&mut bytes, 3, "/lib/libc.so.6", 0);
         let harmless = Counts::of(&bytes).unwrap();
-        assert_eq!(inside(&harmless, MUCH_NS), None, "its copies are counted");
+        let looks = Seen::default();
+        assert_eq!(inside(&harmless, &looks, MUCH_NS), None, "its copies are counted");
         put(&mut bytes, 4, "/proc/self/exe", 100);
         let own = Counts::of(&bytes).unwrap();
         assert_eq!(own.modules(), ["/lib/libc.so.6", "/proc/self/exe"]);
-        let found = inside(&own, MUCH_NS).unwrap();
+        let found = inside(&own, &looks, MUCH_NS).unwrap();
         assert!(
             found.within_ns == Some(MUCH_NS) && found.program.as_deref() == Some("/proc/self/exe"),
             "{found:?}"
         );
-        assert_eq!(inside(&own, MUCH_NS - 1), None);
-        assert!(inside(&counts(&[(Head::LostModules, 1)]), MUCH_NS).is_some());
+        assert_eq!(inside(&own, &looks, MUCH_NS - 1), None);
+        let loaded = Seen { code: ["/gone/library.so".into()].into(), ..Seen::default() };
+        assert!(inside(&harmless, &loaded, MUCH_NS).is_some(), "it was dropped before the end");
+        let made = Seen { has_own_code: true, has_rings: true, ..Seen::default() };
+        assert!(inside(&harmless, &made, MUCH_NS).is_some_and(|told| told.what.contains("made while")));
+        assert_eq!(beyond(0, &made).iter().map(|told| told.what.as_str()).collect::<Vec<_>>(), ["io_uring"]);
+        assert!(inside(&counts(&[(Head::LostModules, 1)]), &looks, MUCH_NS).is_some());
     }
 
     #[test]
@@ -402,9 +408,9 @@ mod tests {
                 && told[0].why.contains("static")
         );
         assert!(told[2].what.starts_with("2 further") && told.iter().all(|unseen| unseen.any));
-        let told = running(&(1..9).filter(|pid| *pid != 4).collect()).unwrap();
+        let told = still_running(&(1..9).filter(|pid| *pid != 4).collect()).unwrap();
         assert!(told.what.ends_with("1, 2, 3, 5, 6, …"), "{}", told.what);
-        assert_eq!(running(&BTreeSet::new()), None);
+        assert_eq!(still_running(&BTreeSet::new()), None);
         let process = |filtered| Process { pid: 3, name: "x".into(), filtered };
         assert!(filtered(&[process(false), process(true)])[0].whose().ends_with("process 3 (x)"));
     }

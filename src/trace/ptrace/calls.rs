@@ -88,7 +88,7 @@ const MANY: &str = "a call that passes several messages at once is not counted";
 const OTHERS: &str = "copies from or to another process's memory are not counted";
 
 /// The other calls that stop.
-const OTHER: [(c_long, Meaning); 15] = [
+const OTHER: [(c_long, Meaning); 16] = [
     (libc::SYS_close, Meaning::Closes),
     (libc::SYS_close_range, Meaning::ClosesRange),
     (libc::SYS_dup2, Meaning::Changes(1)),
@@ -103,6 +103,10 @@ const OTHER: [(c_long, Meaning); 15] = [
     (libc::SYS_process_vm_readv, Meaning::Beyond("process_vm_readv", OTHERS)),
     (libc::SYS_process_vm_writev, Meaning::Beyond("process_vm_writev", OTHERS)),
     (libc::SYS_io_uring_setup, Meaning::Beyond("io_uring", "the kernel copies without system calls there")),
+    (
+        libc::SYS_io_setup,
+        Meaning::Beyond("io_submit", "the kernel copies without the calls that are counted there"),
+    ),
     (libc::SYS_ptrace, Meaning::Beyond("ptrace", "a program that is traced cannot be traced by another")),
 ];
 
@@ -127,7 +131,7 @@ mod tests {
     #[test]
     fn whatever_stops_means_something_and_once() {
         let chosen = chosen();
-        assert_eq!(chosen.len(), 29);
+        assert_eq!(chosen.len(), 30);
         for (index, call) in chosen.iter().enumerate() {
             assert!(meaning(call.number).is_some());
             assert!(chosen[..index].iter().all(|other| other.number != call.number));

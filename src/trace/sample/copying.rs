@@ -6,11 +6,14 @@
 //! * RSI and RDI point the one into user space and the other into the kernel, and AC is set in RFLAGS: where the CPU
 //!   has SMAP, the kernel sets that flag for the very instructions that access user memory; or
 //! * both point into the kernel, inside a function known to copy (`memcpy`, `copy_page`).
+//!
+//! A short `rep movs` is over before the interrupt is taken, which then meets the instruction behind it: with RCX at 0,
+//! and RSI and RDI as far apart as ever. That counts, too, where the bytes can be read.
 
 use super::kernel::Kernel;
 use super::records::Registers;
 use super::world::{ModuleId, World};
-use crate::trace::instruction::{LONGEST, is_rep_movs};
+use crate::trace::instruction::{LONGEST, ends_rep_movs, is_rep_movs};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -21,11 +24,39 @@ const MOST_BYTES: u64 = 0x7fff_f000;
 /// RFLAGS.AC.
 const ACCESS: u64 = 1 << 18;
 
+/// Bytes before an instruction that are looked at: the longest `rep movs` that compilers write, and one.
+const BEHIND: usize = 4;
+
+/// What an address means for an interrupt there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Met {
+    /// A `rep movs`.
+    Copy,
+    /// The instruction behind one.
+    Behind,
+    Other,
+}
+
+impl Met {
+    /// By what stands before an address and at it.
+    fn of(before: &[u8], at: &[u8]) -> Met {
+        match (is_rep_movs(at), ends_rep_movs(before)) {
+            (true, _) => Met::Copy,
+            (_, true) => Met::Behind,
+            _ => Met::Other,
+        }
+    }
+
+    fn is_copy(self, registers: Registers) -> bool {
+        self == Met::Copy || (self == Met::Behind && registers.cx == 0)
+    }
+}
+
 /// What tells copies, with what has been told already.
 #[derive(Debug)]
 pub struct Copying {
-    user: HashMap<(ModuleId, u64), bool>,
-    kernel: HashMap<u64, bool>,
+    user: HashMap<(ModuleId, u64), Met>,
+    kernel: HashMap<u64, Met>,
     core: Option<KernelMemory>,
     has_smap: bool,
     /// Samples of user space whose instruction could not be read.
@@ -48,26 +79,31 @@ impl Copying {
     }
 
     /// Whether user space was interrupted in a `rep movs`.
-    pub fn in_user(&mut self, world: &mut World, pid: u32, ip: u64) -> bool {
+    pub fn in_user(&mut self, world: &mut World, pid: u32, ip: u64, registers: Registers) -> bool {
         let (module, position) = world.place(pid, ip);
         if let Some(known) = module.and_then(|module| self.user.get(&(module, position))) {
-            return *known;
+            return known.is_copy(registers);
         }
-        let mut bytes = [0; LONGEST];
-        let memory = File::open(format!("/proc/{pid}/mem"));
-        let mut len = memory.and_then(|memory| memory.read_at(&mut bytes, ip)).unwrap_or(0);
-        if len == 0 {
-            // It has ended, or is not ours to read: the file has the same bytes.
-            let module = module.and_then(|module| world.module(module));
-            len = module.map_or(0, |module| module.bytes(position, &mut bytes).len());
-        }
+        let memory = File::open(format!("/proc/{pid}/mem")).ok();
+        let mut read = |back: u64, bytes: &mut [u8]| {
+            let own = memory.as_ref().and_then(|memory| memory.read_at(bytes, ip.checked_sub(back)?).ok());
+            own.filter(|len| *len > 0).or_else(|| {
+                // It has ended, or is not ours to read: the file has the same bytes.
+                let module = module.and_then(|module| world.module(module))?;
+                Some(module.bytes(position.checked_sub(back)?, bytes).len())
+            })
+        };
+        let (mut at, mut before) = ([0; LONGEST], [0; BEHIND]);
+        let len = read(0, &mut at).unwrap_or(0);
+        // less than all of it says nothing of what ends there
+        let is_whole = read(BEHIND as u64, &mut before) == Some(BEHIND);
         self.unread += u64::from(len == 0 && !world.is_vdso(pid, ip));
-        let is_copy = is_rep_movs(&bytes[..len]);
+        let met = Met::of(if is_whole { &before } else { &[] }, &at[..len]);
         // Memory without a file (code made at run time) may hold something else the next time.
         if let (Some(module), true) = (module, len > 0) {
-            self.user.insert((module, position), is_copy);
+            self.user.insert((module, position), met);
         }
-        is_copy
+        met.is_copy(registers)
     }
 
     /// Whether the kernel was interrupted in a `rep movs`; `names` are read where they are needed for that.
@@ -79,11 +115,12 @@ impl Copying {
             });
         };
         let read = || {
-            let mut bytes = [0; LONGEST];
-            let len = core.read(ip, &mut bytes);
-            is_rep_movs(&bytes[..len])
+            let (mut at, mut before) = ([0; LONGEST], [0; BEHIND]);
+            let len = core.read(ip, &mut at);
+            let is_whole = core.read(ip.wrapping_sub(BEHIND as u64), &mut before) == BEHIND;
+            Met::of(if is_whole { &before } else { &[] }, &at[..len])
         };
-        *self.kernel.entry(ip).or_insert_with(read)
+        self.kernel.entry(ip).or_insert_with(read).is_copy(registers)
     }
 }
 

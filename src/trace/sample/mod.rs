@@ -22,6 +22,7 @@ use crate::sys::perf_sample::{Event, Wanted, Whose};
 use crate::sys::proc::is_running;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use session::Session;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ExitStatus};
 use tally::Tally;
@@ -106,6 +107,7 @@ pub fn watch(
         period_ns,
         unseen: available.kernel.err().map(|error| kernel_unseen(&error)).into_iter().collect(),
         began_ns: now_ns(),
+        is_command: matches!(target, Target::Command(_)),
     };
     let status = match target {
         Target::Command(launch) => {
@@ -133,6 +135,8 @@ struct Watch {
     period_ns: u64,
     unseen: Vec<Unseen>,
     began_ns: u64,
+    /// Whether it is a command, of which something may be left running.
+    is_command: bool,
 }
 
 impl Watch {
@@ -166,7 +170,7 @@ impl Watch {
         mut is_over: impl FnMut() -> bool,
         live: &mut dyn FnMut(&Watched),
     ) {
-        let Watch { session, tally, period_ns, unseen, began_ns } = self;
+        let Watch { session, tally, period_ns, unseen, began_ns, .. } = self;
         let mut told_ns = now_ns();
         session.emptied(|session, emptied| {
             while !is_over() {
@@ -183,6 +187,10 @@ impl Watch {
     /// Stops and tells.
     fn end(mut self) -> Watched {
         self.session.drain_all(&mut self.tally);
+        if self.is_command {
+            let left: BTreeSet<u32> = self.tally.world.running().filter(|pid| is_running(*pid)).collect();
+            self.unseen.extend(super::still_running(&left));
+        }
         watched(&self.session, &mut self.tally, self.period_ns, &self.unseen, self.began_ns, true)
     }
 }

@@ -76,7 +76,7 @@ impl Tally {
         self.world.meet(sample.pid, sample.tid);
         let is_copy = match sample.in_kernel {
             true => self.copying.in_kernel(&mut self.kernel, sample.ip, registers),
-            false => self.copying.in_user(&mut self.world, sample.pid, sample.ip),
+            false => self.copying.in_user(&mut self.world, sample.pid, sample.ip, registers),
         };
         if !is_copy {
             return;

@@ -140,6 +140,11 @@ impl World {
         }
     }
 
+    /// The processes that have not ended, as far as is known.
+    pub fn running(&self) -> impl Iterator<Item = u32> + '_ {
+        self.processes.keys().copied()
+    }
+
     /// The thread's name.
     pub fn name_of(&self, tid: u32) -> &str {
         self.threads.get(&tid).map_or("", String::as_str)

@@ -87,6 +87,22 @@ pub fn rep_movsb_window(loader: &Path, environment: &[(OsString, OsString)]) -> 
     }
 }
 
+/// Whether programs that this process's loader starts with these words of GLIBC_TUNABLES use ERMS: glibc counts it among
+/// the CPU's active features, from which its memcpy is chosen (sysdeps/x86/cpu-features.c). None where the loader does
+/// not tell.
+pub fn uses_erms(tunables: &str) -> Option<bool> {
+    let mut command = Command::new(loader());
+    command.arg("--list-diagnostics").env("GLIBC_TUNABLES", tunables);
+    erms_in(&ask(&mut command, PATIENCE).ok()?)
+}
+
+/// CPUID leaf 7, EBX bit 9, as the line `x86.cpu_features.features[0x1].active[0x1]=0xf1af0b38` has it.
+fn erms_in(diagnostics: &str) -> Option<bool> {
+    let active =
+        |line: &str| line.strip_prefix("x86.cpu_features.features[0x1].active[0x1]=").and_then(hexadecimal);
+    diagnostics.lines().find_map(active).map(|bits| bits >> 9 & 1 == 1)
+}
+
 /// Asks the loader's diagnostics, else, for what they do not tell, its list of tunables.
 fn thresholds(loader: &Path, environment: &[(OsString, OsString)]) -> Thresholds {
     let list = |option: &str| {
@@ -262,6 +278,14 @@ mod tests {
         assert!(
             matches!(failed.rep_movsb, Fact::Unknown(reason) if reason.contains("--list-diagnostics failed"))
         );
+    }
+
+    #[test]
+    fn erms_of_the_diagnostics() {
+        let line = |bits: &str| format!("x=1\nx86.cpu_features.features[0x1].active[0x1]={bits}\n");
+        assert_eq!(erms_in(&line("0xf1af0b38")), Some(true));
+        assert_eq!(erms_in(&line("0xf1af0938")), Some(false));
+        assert_eq!((erms_in(&line("?")), erms_in("")), (None, None));
     }
 
     #[test]

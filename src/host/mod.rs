@@ -18,7 +18,7 @@ mod running;
 mod system;
 
 pub use dump::{Dump, DumpError};
-pub use libc::rep_movsb_window;
+pub use libc::{rep_movsb_window, uses_erms};
 pub use system::System;
 
 use crate::report::{Host, Kernel, Libc, Memory, PAGE, Simulated, Unknowns};

@@ -60,6 +60,8 @@ pub fn conclude(watched: &Watched, bands: &TraceBands, who: &str) -> TraceAnswer
 
 fn state(loss: &Loss, watched: &Watched, bands: &TraceBands, of_ns: f64) -> State {
     let negligible = of_ns * NEGLIGIBLE;
+    // what the watching took must not make a loss small
+    let surely_negligible = (of_ns - watched.watching_ns.unwrap_or(0) as f64).max(0.0) * NEGLIGIBLE;
     if !bands.any() {
         // without a band nothing can land in one; that there is none has to be certain
         return if bands.state == State::Clean { State::Clean } else { State::Inconclusive };
@@ -71,7 +73,7 @@ fn state(loss: &Loss, watched: &Watched, bands: &TraceBands, of_ns: f64) -> Stat
     match loss {
         _ if blind => State::Inconclusive,
         loss if loss.least_ns > 0.0 && loss.least_ns >= negligible => State::Affected,
-        loss if loss.most_ns <= negligible => State::Clean,
+        loss if loss.most_ns <= surely_negligible => State::Clean,
         _ => State::Inconclusive,
     }
 }

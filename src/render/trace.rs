@@ -72,7 +72,8 @@ fn heading(trace: &Trace, style: Style) -> String {
     let watched = &trace.watched;
     let mut text = format!("{}: {}", name(trace), duration(watched.wall_ns));
     if let Some(cpu_ns) = watched.cpu_ns {
-        text += &format!(", {} of CPU time", duration(cpu_ns));
+        let with = if watched.watching_ns.is_some() { " (its stops for fsprobe included)" } else { "" };
+        text += &format!(", {} of CPU time{with}", duration(cpu_ns));
     }
     text += &format!(". Watched by {}: {}.", trace.via, printable(&trace.via_reason, LONGEST));
     if let Some(samples) = &watched.samples {

@@ -69,6 +69,9 @@ pub struct Watched {
     pub wall_ns: u64,
     /// Nanoseconds of CPU time, user and system, that the program took; null where it cannot be told.
     pub cpu_ns: Option<u64>,
+    /// Nanoseconds of `cpu_ns` that the watching itself may have taken; null where that is next to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watching_ns: Option<u64>,
     /// Calls that were counted one by one (`preload`, `ptrace`); empty for `sample`.
     #[serde(default)]
     pub copies: Vec<Copies>,

@@ -95,15 +95,17 @@ fn tunables(
     asked: Option<u64>,
     near: impl Fn(PathName, u64) -> Option<f64>,
 ) -> Remedy {
-    let child = child(report, words);
+    let all = added(words);
+    let child = child(report, &all);
     let after = |len| child.as_ref().ok().and_then(|c| c.near(len));
     let before = |len| near(PathName::Memcpy, len);
     let told =
         child.as_ref().ok().zip(asked).and_then(|(c, asked)| Some(c.host.libc.rep_movsb_threshold? == asked));
+    let without_erms = || Some(!crate::host::uses_erms(&all)?).filter(|_| words.contains("-ERMS"));
     let seen = |len| before(len).zip(after(len)).filter(|(b, _)| *b >= WORTH).map(|(b, a)| a < b / 2.0);
     Remedy {
         setting: format!("{VARIABLE}={words}"),
-        accepted: told.or_else(|| seen(LONGEST)).or_else(|| seen(4096)),
+        accepted: told.or_else(without_erms).or_else(|| seen(LONGEST)).or_else(|| seen(4096)),
         before: before(LONGEST),
         after: after(LONGEST),
         layer: "libc".into(),
@@ -152,13 +154,17 @@ impl Answer {
     }
 }
 
-/// Runs the child under the words, added to what the environment already has.
-fn child(report: &Report, words: &str) -> Result<Answer, String> {
-    let program = std::env::current_exe().map_err(|e| format!("fsprobe cannot find itself: {e}"))?;
-    let words = match std::env::var(VARIABLE) {
+/// Words added to those that the environment already has.
+fn added(words: &str) -> String {
+    match std::env::var(VARIABLE) {
         Ok(already) if !already.is_empty() => format!("{already}:{words}"),
         _ => words.to_owned(),
-    };
+    }
+}
+
+/// Runs the child under these words.
+fn child(report: &Report, words: &str) -> Result<Answer, String> {
+    let program = std::env::current_exe().map_err(|e| format!("fsprobe cannot find itself: {e}"))?;
     let mut command = Command::new(program);
     command.args(["check", "--json", "--quiet", "--paths", "memcpy", "--seed", &report.run.seed.to_string()]);
     if let Some(cpu) = report.host.cpu_pinned {

@@ -265,6 +265,17 @@ fn time_inside_the_program_counts_as_far_as_it_could_cost() {
 }
 
 #[test]
+fn what_the_watching_took_makes_no_loss_small() {
+    // 5 ms lost of 1 s, of which fsprobe's stops may be nearly all
+    let some = || watched(vec![reads(0x008, 300), reads(0x740, 300)]);
+    says(&told(&some(), &zen4()), State::Clean, &["not your problem"]);
+    let stopped = Watched { watching_ns: Some(900_000_000), ..some() };
+    says(&told(&stopped, &zen4()), State::Inconclusive, &["cannot tell"]);
+    let nothing = Watched { watching_ns: Some(2_000_000_000), ..watched(vec![reads(0x740, 300)]) };
+    says(&told(&nothing, &zen4()), State::Clean, &["none landed"]);
+}
+
+#[test]
 fn bytes_that_were_not_seen_count_as_far_as_they_could_cost() {
     let missing = |bytes| Watched {
         unseen: vec![Unseen {

@@ -83,7 +83,10 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
         counts::without_distances(&mut copies);
     }
     let cpu_ns = super::all_of(spent_ns.map(|[user, system]| user + system), wall_ns, !left.is_empty());
-    Ok(Done { watched: Watched { wall_ns, cpu_ns, copies, samples: None, unseen }, status: Some(status) })
+    Ok(Done {
+        watched: Watched { wall_ns, cpu_ns, copies, unseen, ..Watched::default() },
+        status: Some(status),
+    })
 }
 
 /// LD_PRELOAD as the command would have it, and the object after that.

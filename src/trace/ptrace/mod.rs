@@ -31,6 +31,9 @@ use std::thread;
 use std::time::Duration;
 use watcher::{Alive, Seen, Watcher};
 
+/// CPU time that a stop costs the program at most: 1 µs was measured on an idle machine, 14 µs on a busy one.
+const STOP_NS: u64 = 15_000;
+
 /// How often it is looked for a signal to pass on.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -146,12 +149,24 @@ fn trace(mut gate: UnixStream, alive: Alive) -> Traced {
     if gate.read(&mut told).is_ok_and(|read| read == 1) && told == [NO_FILTER] {
         return Err(Failed::NoFilter);
     }
-    let Seen { status, tally, mut notes, has_outlived } = seen;
+    let Seen { status, tally, mut notes, has_outlived, stops } = seen;
     if tally.is_merged() {
         notes.merged();
     }
     let (copies, unseen) = (tally.copies(), notes.unseen());
-    Ok((Done { status, watched: Watched { wall_ns, copies, unseen, ..Watched::default() } }, has_outlived))
+    Ok((
+        Done {
+            status,
+            watched: Watched {
+                wall_ns,
+                watching_ns: Some(stops.saturating_mul(STOP_NS)),
+                copies,
+                unseen,
+                ..Watched::default()
+            },
+        },
+        has_outlived,
+    ))
 }
 
 fn closed(call: &str, error: &io::Error) -> TraceError {

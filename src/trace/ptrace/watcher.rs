@@ -23,6 +23,7 @@ pub struct Watcher {
     has_begun: bool,
     status: Option<ExitStatus>,
     has_outlived: bool,
+    stops: u64,
     threads: HashMap<u32, Thread>,
     alive: Alive,
     pub(super) processes: Processes,
@@ -84,6 +85,8 @@ pub struct Seen {
     pub tally: Tally,
     /// What could not be seen.
     pub notes: Notes,
+    /// How often threads were stopped at calls.
+    pub stops: u64,
     /// Whether processes outlived the one that had started them, so that nobody of these waited for them.
     pub has_outlived: bool,
 }
@@ -97,6 +100,7 @@ impl Watcher {
             has_begun: false,
             status: None,
             has_outlived: false,
+            stops: 0,
             threads: HashMap::new(),
             processes: Processes::default(),
             files: Files::default(),
@@ -121,8 +125,8 @@ impl Watcher {
                 self.threads.insert(thread, known);
             }
         }
-        let Watcher { status, tally, notes, has_outlived, .. } = self;
-        Ok(Seen { status, tally, notes, has_outlived })
+        let Watcher { status, tally, notes, has_outlived, stops, .. } = self;
+        Ok(Seen { status, tally, notes, has_outlived, stops })
     }
 
     fn meet(&mut self, thread: u32) -> Thread {
@@ -146,8 +150,14 @@ impl Watcher {
                 ptrace::let_go(thread);
                 return Ok(false);
             }
-            Stop::Chosen => self.called(thread, known)?,
-            Stop::CallEnded => self.call_ended(thread, known)?,
+            Stop::Chosen => {
+                self.stops += 1;
+                self.called(thread, known)?;
+            }
+            Stop::CallEnded => {
+                self.stops += 1;
+                self.call_ended(thread, known)?;
+            }
             Stop::Executed => self.executed(thread, known)?,
             Stop::Group(signal) => {
                 ptrace::listen(thread);

@@ -211,9 +211,9 @@ fn watched(
     Watched {
         wall_ns,
         cpu_ns: counts.map(|counts| counts.ran_ns),
-        copies: Vec::new(),
         samples: Some(Samples { lost, ..samples }),
         unseen: unseen.iter().cloned().chain(session.unwatched()).chain(tally.unseen()).collect(),
+        ..Watched::default()
     }
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Rungs of `fsprobe pipe` against bare C loops with the same buffers, pipe and pinning (bench/pipe.c), in turn.
 #
-#   bench/pipe.sh [ROUNDS [BYTES]]   (151 rounds of 256 MiB, about a minute); ends with an error where a rung's median
+#   bench/pipe.sh [ROUNDS [BYTES]]   (301 rounds of 256 MiB, two minutes); ends with an error where a rung's median
 #                                    speed is below 0.97 of the loop's
 #
 # Rungs that wait swing by 20 % from run to run, since who wakes whom on which CPU decides: few rounds tell nothing.
@@ -14,7 +14,7 @@ trap 'rm -f "$loop"' EXIT
 trap 'exit 130' INT TERM
 ${CC:-cc} -O2 -Wall -Wextra -o "$loop" bench/pipe.c
 
-python3 - "$fsprobe" "$loop" "${1:-151}" "${2:-268435456}" <<'END'
+python3 - "$fsprobe" "$loop" "${1:-301}" "${2:-268435456}" <<'END'
 import json, random, statistics, subprocess, sys
 
 fsprobe, loop, rounds, total = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

@@ -137,7 +137,7 @@ pub struct CheckArgs {
     #[arg(long, allow_negative_numbers = true, value_name = "FACTOR", default_value = "2.0", value_parser = factor)]
     pub affected_at: f64,
     /// Check a model instead of this machine: zen3, zen4, zen5, intel, clean, zen4-cleared, zen4-masked,
-    /// zen4-fixed-glibc, zen4-short, zen4-half, zen4-mended or zen3-contradiction, each also with +noisy
+    /// zen4-fixed-glibc, zen4-short, zen4-half, zen4-mended, zen3-epyc or zen3-contradiction, each also with +noisy
     #[arg(long, value_name = "MODEL")]
     pub simulate: Option<String>,
     /// Write JSON to stdout instead of text

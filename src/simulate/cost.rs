@@ -13,11 +13,10 @@ const ZEN4_USER_NS_PER_KIB: f64 = 17.7;
 /// The same of 64-byte unrolled integer moves: 1,993 ns at distance 0 (measured by this project).
 const UNROLLED_NS_PER_KIB: f64 = 31.0;
 
-/// What `rep movsq` costs more at distance 0x001..0x01f on Zen 4, per KiB: 2.5x at 64 KiB, 4x at 4 KiB in
-/// user space (measured by this project).
-fn movsq_penalty(len: u64) -> f64 {
-    if len <= 4096 { 50.0 } else { 26.0 }
-}
+/// What `rep movsq` costs more at distance 0x001..0x01f, in ns per KiB up to 4 KiB and beyond: 4x and 2.5x in user
+/// space on Zen 4, 3.0x and 2.7x on Zen 3 (measured by this project).
+const ZEN4_MOVSQ: [f64; 2] = [50.0, 26.0];
+const ZEN3_MOVSQ: [f64; 2] = [34.0, 37.0];
 
 /// A machine's costs.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,13 +58,19 @@ pub enum Slow {
         /// The last distance of the deep band; below 0x00f on a machine that an update mended, 0 for no band.
         deep_to: u16,
     },
+    /// Zen 3 as this project measured it: a penalty per KiB at distance 0x001..0x01f, milder levels beyond by page
+    /// colour.
+    Zen3,
     /// Zen 5: a fixed number of nanoseconds a copy at distance 1..63.
     Zen5 {
         /// Extra nanoseconds of one copy.
         extra_ns: f64,
     },
-    /// `rep movsq` on Zen 4: one level at distance 0x001..0x01f, milder than that of `rep movsb`.
-    Movsq,
+    /// `rep movsq` on Zen 3 and Zen 4: one level at distance 0x001..0x01f, milder than that of `rep movsb`.
+    Movsq {
+        /// What a KiB costs more, up to 4 KiB and beyond.
+        ns_per_kib: [f64; 2],
+    },
     /// Tiger Lake: 1.3x rising to 1.9x over distance 1..511.
     Intel,
 }
@@ -94,6 +99,11 @@ impl Cost {
         Cost { slow: Slow::Zen4 { deep_to }, user_ns_per_kib: ZEN4_USER_NS_PER_KIB, ..Cost::clean() }
     }
 
+    /// Zen 3 as measured by this project.
+    pub fn zen3_epyc() -> Cost {
+        Cost { slow: Slow::Zen3, user_ns_per_kib: ZEN4_USER_NS_PER_KIB, ..Cost::clean() }
+    }
+
     /// As published in apache/opendal#3665.
     pub fn zen3() -> Cost {
         Cost::banded(0x991, 0x00f)
@@ -118,7 +128,17 @@ impl Cost {
 
     /// What `rep movsq` costs on Zen 4, as measured by this project.
     pub fn movsq() -> Cost {
-        Cost { slow: Slow::Movsq, user_ns_per_kib: ZEN4_USER_NS_PER_KIB, ..Cost::clean() }
+        Cost::zen4().by_movsq().expect("Zen 4's is known")
+    }
+
+    /// The same machine as seen by `rep movsq`, where that is known to be slow at all.
+    pub fn by_movsq(&self) -> Option<Cost> {
+        let ns_per_kib = match self.slow {
+            Slow::Zen3 => ZEN3_MOVSQ,
+            Slow::Zen4 { deep_to: 1.. } => ZEN4_MOVSQ,
+            _ => return None,
+        };
+        Some(Cost { slow: Slow::Movsq { ns_per_kib }, ..self.clone() })
     }
 
     /// Slow at short lengths only.
@@ -185,9 +205,12 @@ impl Cost {
                 let deep = if mended { 0.0 } else { zen4_penalty(gap, len) * kib };
                 base + deep + coloured(gap, to, from, len, frames)
             }
+            Slow::Zen3 => base + zen3_penalty(gap, len) * kib + coloured(gap, to, from, len, frames),
             Slow::Zen5 { extra_ns } => base + if (1..=63).contains(&gap) { extra_ns } else { 0.0 },
-            Slow::Movsq if (0x001..=0x01f).contains(&gap) => base + movsq_penalty(len) * kib,
-            Slow::Movsq => base,
+            Slow::Movsq { ns_per_kib } if (0x001..=0x01f).contains(&gap) => {
+                base + ns_per_kib[usize::from(len > 4096)] * kib
+            }
+            Slow::Movsq { .. } => base,
             Slow::Intel => base * intel_factor(gap),
         }
     }
@@ -200,6 +223,16 @@ fn misalignment(len: u64) -> f64 {
         1025..=16384 => 1.5,
         16385..=1_048_575 => 1.03,
         _ => 1.33,
+    }
+}
+
+/// Zen 3's penalty on every pair of pages, in ns per KiB.
+pub(super) fn zen3_penalty(gap: u16, len: u64) -> f64 {
+    match gap {
+        0x001..=0x01f if len <= 512 => 630.0,
+        0x001..=0x01f if len < 1 << 20 => 330.0,
+        0x001..=0x01f => 290.0,
+        _ => 0.0,
     }
 }
 
@@ -216,7 +249,7 @@ pub(super) fn zen4_penalty(gap: u16, len: u64) -> f64 {
     }
 }
 
-/// Zen 4's penalty between two pages of one colour, in ns per KiB.
+/// Zen 4's penalty between two pages of one colour, in ns per KiB; Zen 3's is within a fifth of it.
 pub(super) fn coloured_ns_per_kib(gap: u16) -> f64 {
     match gap {
         _ if gap.is_multiple_of(32) => 0.0,
@@ -280,6 +313,18 @@ mod tests {
         assert!(ns(&cost, 0x1000, 0, 65536) < 3000.0);
         let long = ns(&cost, 0x00f, 0, 64 << 20) / ns(&cost, 0x801, 0, 64 << 20);
         assert!((2.3..2.5).contains(&long), "{long}");
+    }
+
+    #[test]
+    fn zen3_is_as_measured() {
+        let cost = Cost::zen3_epyc();
+        let slowdown = |cost: &Cost, len| ns(cost, 0x01f, 0, len) / ns(cost, 0x801, 0, len);
+        assert!((8.0..9.5).contains(&slowdown(&cost, 65536)), "{}", slowdown(&cost, 65536));
+        assert!((14.0..20.0).contains(&slowdown(&cost.clone().without_call(), 65536)));
+        assert!(ns(&cost, 0x020, 0, 65536) < 3000.0 && ns(&cost, 0, 0, 65536) < 3000.0);
+        let movsq = cost.by_movsq().unwrap().without_call();
+        assert!((2.5..3.2).contains(&slowdown(&movsq, 65536)), "{}", slowdown(&movsq, 65536));
+        assert_eq!(Cost::zen3().by_movsq(), None, "nothing is published of that");
     }
 
     #[test]

@@ -93,7 +93,7 @@ const TOLD: [&str; 3] = ["libc.version", "libc.rep_movsb_threshold", "libc.rep_m
 pub(super) fn thresholds(model: &str) -> Option<(&'static str, u64, u64)> {
     match model {
         "zen4-fixed-glibc" => Some(("2.41", 3 << 18, 3 << 18)),
-        "zen4-short" | "zen3-contradiction" => Some(("2.36", 2112, 512 << 10)),
+        "zen4-short" | "zen3-epyc" | "zen3-contradiction" => Some(("2.36", 2112, 512 << 10)),
         name if name.starts_with("zen4") => Some(("2.36", 2112, 1 << 20)),
         _ => None,
     }
@@ -104,6 +104,9 @@ fn identity(model: &str) -> Identity {
     let (vendor, brand, signature, microarchitecture, has_fsrm, l2, l3) = match model {
         "zen3" | "zen3-contradiction" => {
             ("AuthenticAMD", "AMD Ryzen 9 5950X", 0x00a2_0f10, "Zen 3", true, 512 << 10, 32 << 20)
+        }
+        "zen3-epyc" => {
+            ("AuthenticAMD", "AMD EPYC 7003 series", 0x00a0_0f11, "Zen 3", true, 512 << 10, 32 << 20)
         }
         name if name == "zen4" || name.starts_with("zen4-") => {
             ("AuthenticAMD", "AMD EPYC 9004 series", 0x00a1_0f11, "Zen 4", true, 1 << 20, 32 << 20)

@@ -298,7 +298,7 @@ fn little_memory_leaves_the_long_copies_out_or_says_so() {
     let saved = place.path("r.json");
     // room for 64 KiB pools, not for three of 64 MiB
     let output =
-        limited(220_000, &["sweep", "--file", text(&file), "--rounds", "2", "--output", text(&saved)]);
+        limited(260_000, &["sweep", "--file", text(&file), "--rounds", "2", "--output", text(&saved)]);
     assert!(output.status.success(), "{}", stderr(&output));
     let report = report(&saved);
     assert!(

@@ -5,12 +5,14 @@ mod costs;
 mod counted;
 mod sampled;
 mod sentence;
+mod streams;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use bands::of_report;
+pub use streams::streams;
 
 use crate::report::{State, TraceAnswer, TraceBands, Watched};
 use tally::Tally;

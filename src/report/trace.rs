@@ -198,6 +198,10 @@ pub struct Inside {
     pub site: Option<Site>,
     /// The kernel's path (`read: filemap_read`); null for copies in user space.
     pub kernel: Option<String>,
+    /// The call asked for 2^class to 2^(class + 1) - 1 bytes; null where no length is told: in user space, and of calls
+    /// that take lists of buffers.
+    #[serde(default)]
+    pub class: Option<u8>,
     /// (dst - src) mod 4096.
     pub distance: u16,
     /// Page offset of the destination when it was last seen.

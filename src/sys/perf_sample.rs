@@ -38,8 +38,8 @@ const OWN_CLOCK: u64 = 1 << 25;
 
 /// Of enum perf_event_x86_regs: CX, SI, DI and FLAGS where it was interrupted.
 const AT_INTERRUPT: u64 = 1 << 2 | 1 << 4 | 1 << 5 | 1 << 9;
-/// BP, SP and IP of the user space below.
-const OF_USER: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+/// DX, BP, SP and IP of the user space below.
+const OF_USER: u64 = 1 << 3 | 1 << 6 | 1 << 7 | 1 << 8;
 
 /// Bytes of the user stack that a sample holds: enough for the frames of a C library between its system call
 /// or copy and the program.

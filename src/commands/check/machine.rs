@@ -5,13 +5,16 @@ use crate::allocator::{self, PoolSpec};
 use crate::cli::CheckArgs;
 use crate::commands::Failure;
 use crate::path::{Opener, Source};
-use crate::report::{Host, PathName, Skipped};
+use crate::report::{Host, PAGE, PathName, Skipped};
 use crate::simulate::{MODELS, Model, host_of};
 use crate::sweep::Machine;
 use crate::{commands::sweep, host};
 
-/// Bytes of the file that is read: the longest copy at 64 start pages and more.
+/// Bytes of the file that is read: the longest copy of a check at 64 start pages and more.
 const SOURCE: u64 = 1 << 20;
+
+/// Bytes of a file for longer copies beyond the copy itself.
+const SLACK: u64 = 2 * PAGE as u64;
 
 /// What is measured, with its facts.
 pub struct Ready {
@@ -33,20 +36,22 @@ pub fn real(args: &CheckArgs, groups: &[Group]) -> Result<Ready, Failure> {
     let mut host = host::gather(false);
     let cpu = sweep::pin(args.cpu)?;
     host::pin(&mut host, cpu);
+    let longest = groups.iter().map(|(_, len)| *len).max().unwrap_or(LONGEST).max(LONGEST);
+    let source_size = SOURCE.max(longest + SLACK);
     let source = match names(groups).iter().any(|path| path.reads_source()) {
-        true => Source::own(SOURCE),
+        true => Source::own(source_size),
         false => Source::unused(),
     }
     .map_err(Failure::line)?;
     source.fault_in(source.size(), &mut || false).map_err(Failure::line)?;
     let spec = PoolSpec {
-        max_len: LONGEST as usize,
+        max_len: longest as usize,
         pages: allocator::PageKind::Small,
         first_touch: false,
         to_come: 1,
     };
     let pools = vec![allocator::open(ALLOCATOR, &spec).map_err(Failure::line)?];
-    let opener = Opener::new(&source, LONGEST as usize);
+    let opener = Opener::new(&source, longest as usize);
     let (mut paths, mut skipped) = (Vec::new(), Vec::new());
     for name in names(groups) {
         match opener.open(name) {
@@ -59,7 +64,7 @@ pub fn real(args: &CheckArgs, groups: &[Group]) -> Result<Ready, Failure> {
         return Err(Failure::line(format!("nothing is left to measure: {}", reasons.join("; "))));
     }
     drop(opener);
-    let machine = Machine { pools, paths, clock: Box::new(sweep::RealClock), source_size: SOURCE };
+    let machine = Machine { pools, paths, clock: Box::new(sweep::RealClock), source_size };
     Ok(Ready { machine, host, skipped, source: Some(source) })
 }
 
@@ -73,7 +78,8 @@ pub fn simulated(name: &str, groups: &[Group], seed: u64) -> Result<Ready, Failu
             known.join(", ")
         )));
     };
-    let machine = model.machine(&names(groups), &[ALLOCATOR], SOURCE, seed);
+    let longest = groups.iter().map(|(_, len)| *len).max().unwrap_or(0);
+    let machine = model.machine(&names(groups), &[ALLOCATOR], SOURCE.max(longest + SLACK), seed);
     Ok(Ready { machine, host: host_of(&model.name), skipped: vec![], source: None })
 }
 

@@ -4,6 +4,7 @@ mod machine;
 mod plan;
 mod record;
 mod remedies;
+mod streamed;
 
 use super::destination::Destination;
 use super::document::Document;
@@ -26,6 +27,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Instant;
+pub use streamed::{LEN as STREAMED_LEN, Streamed, measured as streamed};
 
 /// Runs the verb.
 ///

@@ -45,7 +45,8 @@ pub(super) fn known(args: &ExposureArgs, host: &Host) -> Result<Known, Failure> 
     if let Some(model) = &args.simulate {
         let report = check::of_reads(Some(model))?;
         let source = format!("the model {model}");
-        return named(&report, BandsFrom::Simulated, &source).map(Known::Bands);
+        let bands = named(&report, BandsFrom::Simulated, &source)?;
+        return Ok(Known::Bands(with_streams(bands, Some(model))));
     }
     if let Some(file) = &args.report {
         let report = judge::again(load(file).map_err(Failure::line)?);
@@ -126,10 +127,30 @@ pub(super) fn checked(unfit: Option<&str>, is_stopped: bool) -> MetBands {
             let skipped =
                 || report.skipped.iter().find(|s| s.path == PathName::Read).map(|s| s.reason.clone());
             of(&report, BandsFrom::Check, &format!("a quick check just now{because}"))
+                .map(|bands| with_streams(bands, None))
                 .unwrap_or_else(|| unknown(skipped().unwrap_or_else(|| "it holds no reads".into())))
         }
         Err(failure) => unknown(printable(&failure.to_string(), LONGEST)),
     }
+}
+
+/// The bands with their slowdown of reads that stream from memory, as a check's own stay within the caches.
+fn with_streams(mut bands: MetBands, model: Option<&str>) -> MetBands {
+    let Some(longest) = bands.lens.iter().max_by_key(|at| at.len).filter(|at| !at.bands.is_empty()) else {
+        return bands;
+    };
+    let measured = |band: &MetBand| {
+        let streamed = check::streamed(model, PathName::Read, (band.from, band.to))?;
+        Ok(MetBand { slowdown: Some(streamed.slowdown), ..*band })
+    };
+    // without the memory for it the shorter reads' slowdown has to do
+    let streamed: Result<Vec<MetBand>, Failure> = longest.bands.iter().map(measured).collect();
+    if let Ok(streamed) = streamed {
+        bands.source =
+            format!("{}, and one place of each band at {}", bands.source, length(check::STREAMED_LEN));
+        bands.lens.push(BandsAt { len: check::STREAMED_LEN, bands: streamed });
+    }
+    bands
 }
 
 #[cfg(test)]

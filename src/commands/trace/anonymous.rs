@@ -72,6 +72,7 @@ mod tests {
                 line: Some("secret.c:1".into()),
             }),
             kernel: Some("read: filemap_read".into()),
+            class: Some(16),
             distance: 8,
             dst: 8,
             samples: 1,

@@ -1,8 +1,9 @@
 //! The bands that a program's copies are compared with: of a report, of a model, or of this machine just now.
 
 use crate::cli::TraceArgs;
-use crate::commands::{Failure, check};
-use crate::report::{Report, State, TraceBands, load, printable};
+use crate::commands::Failure;
+use crate::commands::check::{self, Streamed};
+use crate::report::{Report, State, TraceBand, TraceBands, TracePath, Watched, load, printable};
 use crate::sys;
 use crate::{host, judge};
 use std::path::Path;
@@ -40,19 +41,61 @@ fn of_file(file: &Path, anonymous: bool) -> Result<TraceBands, Failure> {
     Ok(TraceBands { source: format!("{name}{of}"), ..bands })
 }
 
-/// In a thread of its own: a check pins itself to a CPU, and a command must not inherit that.
 fn of_this_machine() -> TraceBands {
+    match apart(|| check::quick(None)) {
+        Ok(report) => TraceBands { source: "a check of this machine, just now".into(), ..of_report(&report) },
+        Err(why) => unknown(&why),
+    }
+}
+
+/// The bands with what they cost copies that stream from memory, where the program made such: measured now, unless a
+/// report was named, which says what it says.
+pub fn with_streams(mut bands: TraceBands, args: &TraceArgs, watched: &Watched) -> TraceBands {
+    if args.report.is_some() {
+        return bands;
+    }
+    for path in judge::trace::streams(watched, &bands) {
+        let of_path = bands.paths.iter().filter(|known| known.path == path);
+        let Some(longest) = of_path.max_by_key(|known| known.len).cloned() else { continue };
+        if longest.len >= check::STREAMED_LEN {
+            continue;
+        }
+        let measured = |band: &TraceBand| {
+            let place = (band.from, band.to);
+            apart(|| check::streamed(args.simulate.as_deref(), path, place)).map(|streamed| (*band, streamed))
+        };
+        // without the memory for it the estimate stays that of shorter copies
+        let Ok(measured) = longest.bands.iter().map(measured).collect::<Result<Vec<_>, _>>() else {
+            continue;
+        };
+        let band = |(band, Streamed { slowdown, penalty_ns_per_kib, .. })| TraceBand {
+            slowdown,
+            penalty_ns_per_kib,
+            ..band
+        };
+        bands.paths.push(TracePath {
+            path,
+            len: check::STREAMED_LEN,
+            baseline_bytes_per_s: measured.first().map(|(_, streamed)| streamed.baseline_bytes_per_s),
+            bands: measured.into_iter().map(band).collect(),
+        });
+    }
+    bands.paths.sort_by_key(|path| (path.path, path.len));
+    bands
+}
+
+/// In a thread of its own: a check pins itself to a CPU, and a command must not inherit that.
+fn apart<T: Send>(check: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, String> {
     let checked = std::thread::scope(|scope| {
-        let started = std::thread::Builder::new().spawn_scoped(scope, || check::quick(None));
+        // what went wrong is told as words: a failure itself stays in its thread
+        let check = || check().map_err(|failure| failure.to_string());
+        let started = std::thread::Builder::new().spawn_scoped(scope, check);
         started.map(std::thread::ScopedJoinHandle::join)
     });
     match checked {
-        Ok(Ok(Ok(report))) => {
-            TraceBands { source: "a check of this machine, just now".into(), ..of_report(&report) }
-        }
-        Ok(Ok(Err(failure))) => unknown(&failure.to_string()),
-        Ok(Err(_)) => unknown("it broke off"),
-        Err(error) => unknown(&format!("no thread could be started: {}", sys::reason(&error))),
+        Ok(Ok(checked)) => checked,
+        Ok(Err(_)) => Err("it broke off".into()),
+        Err(error) => Err(format!("no thread could be started: {}", sys::reason(&error))),
     }
 }
 

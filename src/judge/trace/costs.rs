@@ -22,7 +22,7 @@ pub enum Place {
 
 /// The copy paths that stand for a call, the best first: where one was not measured, the next one's routine is
 /// the same.
-fn of_call(call: &str, kind: FileKind, from_file: Option<bool>) -> &'static [PathName] {
+pub fn of_call(call: &str, kind: FileKind, from_file: Option<bool>) -> &'static [PathName] {
     use PathName::{
         Memcpy, Mmap, PipeRead, PipeWrite, Pread, Preadv, Pwrite, Read, Readv, SocketRead, SocketWrite, Write,
     };

@@ -123,7 +123,7 @@ impl Doubts {
 }
 
 /// Where a program's calls landed; bytes that no landing tells of landed nobody knows where.
-fn landings(copies: &Copies) -> impl Iterator<Item = Landing> {
+pub fn landings(copies: &Copies) -> impl Iterator<Item = Landing> {
     let told: u64 = copies.landings.iter().map(|landing| landing.bytes).sum();
     let rest = copies.bytes.saturating_sub(told);
     let class = (rest / copies.calls.max(1)).max(1).ilog2() as u8;

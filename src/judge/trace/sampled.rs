@@ -5,7 +5,8 @@ use super::tally::{Tally, What, Who};
 use super::{Loss, Z, words};
 use crate::report::{Inside, Samples, Site, TraceBand, TraceBands, Unseen};
 
-/// The length whose slowdown is taken: an interrupt does not tell how much the program asked for.
+/// The shortest length whose slowdown is taken, and that of copies of unknown length: at shorter ones the time of a call
+/// is mostly not that of its copy, which is what samples are of.
 const LEN: f64 = 65536.0;
 
 /// Up to so much of the CPU time is what the start and end of a few long threads leave between interrupts.
@@ -18,7 +19,8 @@ const LEAST_GAP_NS: f64 = 100e6;
 const FEWEST: u64 = 5;
 
 /// What the copies lose, with 95 % bounds: samples are a draw from the program's time. Copies of other lengths lose
-/// less or more of theirs, so that the bounds also take the least and the most of all lengths that were measured.
+/// less or more of theirs, so that where no length is told the bounds also take the least and the most of all lengths that
+/// were measured.
 pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Option<u64>) -> Loss {
     let mut tally = Tally::new(false);
     let period_ns = samples.period_ns as f64;
@@ -26,9 +28,12 @@ pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Op
     let (mut hit, mut may_have_hit) = (Hits::default(), Hits::default());
     for inside in &samples.inside {
         let paths = costs::of_sample(inside.kernel.as_deref());
-        let usual = costs::measured(bands, paths, LEN).and_then(|path| costs::band(path, inside.distance));
-        let all =
-            costs::lengths(bands, paths).filter_map(|path| costs::band(path, inside.distance)).map(gain);
+        let usual =
+            costs::measured(bands, paths, length(inside)).and_then(|path| costs::band(path, inside.distance));
+        let is_told = inside.class.is_some();
+        let others = costs::lengths(bands, paths).filter(|_| !is_told);
+        let others = others.filter_map(|path| costs::band(path, inside.distance));
+        let all = usual.into_iter().chain(others).map(gain);
         let ns = inside.samples as f64 * period_ns;
         if usual.is_some() {
             hit.add(inside.samples, all.clone().fold(f64::INFINITY, f64::min));
@@ -53,6 +58,11 @@ pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Op
         doubt: Some(hidden.map_or_else(|| doubt(samples, cpu_ns, unseen_ns > 0.0), words::not_seen)),
         tally,
     }
+}
+
+/// The length of a copy as far as it is known, and at least that whose slowdown is one of the copy itself.
+pub fn length(inside: &Inside) -> f64 {
+    inside.class.map_or(LEN, |class| (1.5 * f64::from(class).exp2()).max(LEN))
 }
 
 /// Samples that met a band, with what is lost of their time.

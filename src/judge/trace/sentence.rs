@@ -77,7 +77,7 @@ impl Sentence<'_> {
         };
         let estimate = match self.counted() {
             true => " (an estimate, by what a KiB loses in the band)",
-            false => " (an estimate: samples do not tell how long a copy is, and 64 KiB lose that much)",
+            false => " (an estimate, by how much slower copies are in the band)",
         };
         format!("{landed}: {cost}{estimate}; {}.", self.advice())
     }

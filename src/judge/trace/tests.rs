@@ -1,4 +1,5 @@
 mod sampled;
+mod streams;
 
 use super::conclude;
 use crate::report::{
@@ -83,6 +84,7 @@ fn sampled(inside: &[(u16, Option<&str>, u64)], taken: u64) -> Watched {
         program: "app".into(),
         site: Some(Site { module: Some("/bin/app".into()), address: 0x1234, symbol: None, line: None }),
         kernel: kernel.map(Into::into),
+        class: None,
         distance: *distance,
         dst: 0,
         samples: *samples,

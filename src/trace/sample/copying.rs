@@ -19,7 +19,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 /// The most that one system call moves (MAX_RW_COUNT).
-const MOST_BYTES: u64 = 0x7fff_f000;
+pub const MOST_BYTES: u64 = 0x7fff_f000;
 
 /// RFLAGS.AC.
 const ACCESS: u64 = 1 << 18;

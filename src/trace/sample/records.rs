@@ -95,6 +95,8 @@ pub struct Registers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User<'a> {
     pub is_64: bool,
+    /// Of a system call of 64 bits its third argument.
+    pub dx: u64,
     pub bp: u64,
     pub sp: u64,
     pub ip: u64,
@@ -159,7 +161,7 @@ fn sample(mut fields: Fields<'_>, misc: u16, has_chains: bool) -> Option<Sample<
     let user_abi = fields.word()?;
     let user = match user_abi {
         0 => None,
-        _ => Some([fields.word()?, fields.word()?, fields.word()?]),
+        _ => Some([fields.word()?, fields.word()?, fields.word()?, fields.word()?]),
     };
     let stack = fields.stack()?;
     let registers = match fields.word()? {
@@ -169,7 +171,7 @@ fn sample(mut fields: Fields<'_>, misc: u16, has_chains: bool) -> Option<Sample<
             Some(Registers { cx, si, di, flags })
         }
     };
-    let user = user.map(|[bp, sp, ip]| User { is_64: user_abi == ABI_64, bp, sp, ip, stack });
+    let user = user.map(|[dx, bp, sp, ip]| User { is_64: user_abi == ABI_64, dx, bp, sp, ip, stack });
     Some(Sample { in_kernel, ip, pid, tid, chain, user, registers })
 }
 

@@ -26,7 +26,7 @@ fn sampled() -> Vec<u8> {
     let context_kernel = 0u64.wrapping_sub(128);
     let chain = [3, context_kernel, 0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000];
     let words = [0xffff_ffff_8100_0000, pair(7, 8), 99].into_iter().chain(chain);
-    let words = words.chain([2, 0x10, 0x20, 0x30, 16, 0x1234, 0, 8, 2, 100, 0x5000, 0x5008, 0x202]);
+    let words = words.chain([2, 4096, 0x10, 0x20, 0x30, 16, 0x1234, 0, 8, 2, 100, 0x5000, 0x5008, 0x202]);
     record(SAMPLE, KERNEL_MODE, &words.collect::<Vec<_>>())
 }
 
@@ -40,7 +40,7 @@ fn samples_are_read() {
     assert_eq!(sample.chain, [0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000]);
     assert_eq!(sample.registers, Some(Registers { cx: 100, si: 0x5000, di: 0x5008, flags: 0x202 }));
     let stack = &0x1234u64.to_ne_bytes()[..];
-    assert_eq!(sample.user, Some(User { is_64: true, bp: 0x10, sp: 0x20, ip: 0x30, stack }));
+    assert_eq!(sample.user, Some(User { is_64: true, dx: 4096, bp: 0x10, sp: 0x20, ip: 0x30, stack }));
 }
 
 #[test]

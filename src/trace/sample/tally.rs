@@ -1,6 +1,6 @@
 //! Samples counted, and told as a result.
 
-use super::copying::Copying;
+use super::copying::{Copying, MOST_BYTES};
 use super::kernel::Kernel;
 use super::records::{Record, Sample, User};
 use super::world::{Place, World};
@@ -21,6 +21,8 @@ struct Key {
     place: Option<Place>,
     /// The kernel's calls; none in user space.
     chain: Option<Vec<u64>>,
+    /// Binary logarithm of the third argument of the call into the kernel, if it is one that may be a length.
+    class: Option<u8>,
     distance: u16,
 }
 
@@ -92,6 +94,7 @@ impl Tally {
             program: self.world.name_of(sample.tid).to_owned(),
             place,
             chain: sample.in_kernel.then(|| sample.chain.clone()),
+            class: sample.user.filter(|user| sample.in_kernel && user.is_64).and_then(|user| class(user.dx)),
             distance: registers.di.wrapping_sub(registers.si) as u16 & 0xfff,
         };
         let count = self.inside.entry(key).or_default();
@@ -134,12 +137,14 @@ impl Tally {
         }
         let path = |chain: &Vec<u64>| self.kernel.as_ref().map(|kernel| kernel.path(chain));
         for (key, count) in &self.inside {
+            let kernel = key.chain.as_ref().and_then(path);
             let told = Inside {
                 pid: key.pid,
                 tid: key.tid,
                 program: key.program.clone(),
                 site: key.place.map(|place| names.site(&mut self.world, place, with_names)),
-                kernel: key.chain.as_ref().and_then(path),
+                class: key.class.filter(|_| kernel.as_deref().is_some_and(tells_length)),
+                kernel,
                 distance: key.distance,
                 dst: 0,
                 samples: 0,
@@ -193,6 +198,17 @@ impl Tally {
         }));
         unseen
     }
+}
+
+/// The class of a length, if it can be one: no call moves more.
+fn class(argument: u64) -> Option<u8> {
+    (1..=MOST_BYTES).contains(&argument).then(|| argument.ilog2() as u8)
+}
+
+/// Whether a path of the kernel begins with a call whose third argument is the length that it asks for.
+fn tells_length(path: &str) -> bool {
+    const CALLS: [&str; 6] = ["read", "pread64", "write", "pwrite64", "recvfrom", "sendto"];
+    path.split_once(": ").is_some_and(|(call, _)| CALLS.contains(&call))
 }
 
 /// Places with their names, looked up once.

@@ -50,6 +50,8 @@ extern union hot_page {
 uint32_t reserve_number(void);
 /* Begins again in a child, with a number that was reserved or 0; false where there is nothing to begin with. */
 bool begin_in_child(uint32_t number);
+/* The process ends now. */
+void note_end(void);
 /* From here on no system call may be added to the program's own. */
 void note_filter(void);
 /* A call was made that may copy and is not counted. */

@@ -18,9 +18,82 @@ extern struct next __stop_nexts[] __attribute__((visibility("hidden")));
 /* What is kept of it where nothing is wiped. */
 static struct state kept;
 
+/* A search for a name among what is loaded behind the object. */
+struct search {
+    const char *name;
+    bool is_behind, is_found;
+};
+
+/* An address of a dynamic section: the loader has added the place of most libraries to it, not of all. */
+static const void *address_in(const struct dl_phdr_info *info, uint64_t value)
+{
+    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
+}
+
+/* Whether a library's table of names (DT_GNU_HASH) holds one; libraries without such a table may hold any. */
+static bool may_export(const struct dl_phdr_info *info, const char *name)
+{
+    const ElfW(Dyn) *entry = NULL;
+    const uint32_t *table = NULL;
+    const ElfW(Sym) *symbols = NULL;
+    const char *names = NULL;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_GNU_HASH)
+            table = address_in(info, entry->d_un.d_ptr);
+        else if (entry->d_tag == DT_SYMTAB)
+            symbols = address_in(info, entry->d_un.d_ptr);
+        else if (entry->d_tag == DT_STRTAB)
+            names = address_in(info, entry->d_un.d_ptr);
+    }
+    if (!table || !symbols || !names)
+        return true;
+    uint32_t hash = 5381;
+    for (const char *at = name; *at; at++)
+        hash = hash * 33 + (unsigned char)*at;
+    uint32_t buckets = table[0], first = table[1], blooms = table[2];
+    if (!buckets)
+        return false;
+    const uint32_t *bucket = table + 4 + blooms * 2; /* of 64 bits each */
+    const uint32_t *chain = bucket + buckets;
+    for (uint32_t at = bucket[hash % buckets]; at >= first; at++) {
+        const char *other = names + symbols[at].st_name, *own = name;
+        while (*own && *own == *other)
+            own++, other++;
+        if (*own == *other && symbols[at].st_shndx != SHN_UNDEF)
+            return true;
+        if (chain[at - first] & 1)
+            break;
+    }
+    return false;
+}
+
+static int look_in(struct dl_phdr_info *info, size_t size, void *arguments)
+{
+    (void)size;
+    struct search *search = arguments;
+    const char *own = (const char *)&kept;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uint64_t from = info->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && (uint64_t)own >= from && (uint64_t)own - from < part->p_memsz) {
+            search->is_behind = true;
+            return 0;
+        }
+    }
+    search->is_found = search->is_behind && may_export(info, search->name);
+    return search->is_found;
+}
+
+/* A name that nobody has is not asked for: the loader would keep its complaint in memory of the program's heap, which
+ * then has other addresses than without the object. */
 void resolve(void **slot, const char *name)
 {
-    *slot = dlsym(RTLD_NEXT, name);
+    struct search search = {name, false, false};
+    dl_iterate_phdr(look_in, &search);
+    *slot = search.is_found ? dlsym(RTLD_NEXT, name) : NULL;
 }
 
 uint32_t reserve_number(void)
@@ -196,9 +269,61 @@ __attribute__((constructor)) static void start(void)
     dl_iterate_phdr(note_module, NULL);
 }
 
+/* The number behind a word at the start of a line. */
+static uint64_t number_behind(const char *text, const char *word)
+{
+    for (const char *line = text; *line; line++) {
+        size_t same = 0;
+        while (word[same] && line[same] == word[same])
+            same++;
+        if (!word[same]) {
+            uint64_t number = 0;
+            for (line += same; *line >= '0' && *line <= '9'; line++)
+                number = number * 10 + (uint64_t)(*line - '0');
+            return number;
+        }
+        while (*line && *line != '\n')
+            line++;
+        if (!*line)
+            break;
+    }
+    return 0;
+}
+
+/* What the kernel counted for the process and those that it waited for: nobody else may ask once it has ended. */
+void note_end(void)
+{
+    if (!is_watched() || hot.filtered || hot.vforks || !hot.process)
+        return;
+    char text[256];
+    long fd = BARE(openat, AT_FDCWD, "/proc/self/io", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    long len = BARE(read, fd, text, sizeof text - 1, 0);
+    BARE(close, fd, 0, 0, 0);
+    if (len <= 0)
+        return;
+    text[len] = 0;
+    struct process *process = &all_processes[hot.process];
+    process->read = number_behind(text, "rchar: ");
+    process->written = number_behind(text, "wchar: ");
+    __atomic_store_n(&process->has_ended, 1, __ATOMIC_RELEASE);
+}
+
 /* Libraries may have been loaded since. */
 __attribute__((destructor)) static void end(void)
 {
-    if (is_watched())
-        dl_iterate_phdr(note_module, NULL);
+    if (!is_watched())
+        return;
+    dl_iterate_phdr(note_module, NULL);
+    note_end();
 }
+
+/* Both end without the destructors. */
+EXPORT void _exit(int status)
+{
+    note_end();
+    for (;;)
+        BARE(exit_group, status, 0, 0, 0);
+}
+ALSO(void, _Exit, _exit, int);

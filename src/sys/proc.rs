@@ -13,6 +13,22 @@ pub fn is_running(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// When a process that runs began, in the kernel's ticks since it booted; none where it has ended.
+pub fn began(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    // field 22 of proc_pid_stat(5); the third comes behind the name
+    let began = rest.split(' ').nth(19)?.parse().ok()?;
+    (!rest.starts_with(['Z', 'X'])).then_some(began)
+}
+
+/// Processes that began at this tick or later, and run.
+pub fn began_since(tick: u64) -> Vec<u32> {
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| began(*pid).is_some_and(|began| began >= tick)).collect()
+}
+
 /// The process that a thread belongs to; none where there is no such thread.
 pub fn process_of(thread: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
@@ -79,6 +95,17 @@ mod tests {
         assert_eq!((process_of(me), process_of(u32::MAX)), (Some(me), None));
         let thread = std::thread::spawn(|| process_of(rustix::thread::gettid().as_raw_pid() as u32));
         assert_eq!(thread.join().unwrap(), Some(me));
+    }
+
+    #[test]
+    fn those_that_began_later_are_told() {
+        let own = began(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("9").spawn().unwrap();
+        let since = |tick| began_since(tick).contains(&child.id());
+        assert_eq!([since(own), since(u64::MAX)], [true, false]);
+        assert!(began(child.id()) >= Some(own) && began_since(0).contains(&std::process::id()));
+        child.kill().and_then(|()| child.wait()).unwrap();
+        assert!(!began_since(0).contains(&child.id()));
     }
 
     #[test]

@@ -145,8 +145,11 @@ fn place(loader: &Loader, address: u64) -> Option<(Option<String>, Option<String
     chosen
 }
 
-/// A linker's name as its language writes it.
+/// A linker's name as its language writes it. A name of C stays: some, such as `w`, would be read as one of a type of C++.
 pub fn demangled(name: &str) -> String {
+    if !["_Z", "__Z", "_R"].iter().any(|prefix| name.starts_with(prefix)) {
+        return name.to_owned();
+    }
     demangle_auto(Cow::Borrowed(name), None).into_owned()
 }
 
@@ -198,6 +201,9 @@ mod tests {
         let (address, name) = known.map(|f| (f.address, f.name.clone())).expect("tests keep their symbols");
         assert_eq!(module.function(address), Some(name.as_str()));
         assert!(demangled(&name).contains("symbols::tests"), "{name}");
+        for of_c in ["w", "i", "f", "St", "N3fooE", "main", ""] {
+            assert_eq!(demangled(of_c), of_c);
+        }
         assert!(module.rule(address).is_some(), "Rust writes call frame information");
         let segment = module.segments.iter().find(|s| address - s.address.min(address) < s.size).unwrap();
         assert_eq!(module.address(address - segment.address + segment.offset), Some(address));

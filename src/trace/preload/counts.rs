@@ -14,7 +14,9 @@ pub const NAME_BYTES: usize = 1_048_576;
 const ROWS: usize = 262_144;
 
 pub const PROCESSES_AT: usize = 4096;
-const FILES_AT: usize = PROCESSES_AT + PROCESSES * 32;
+/// Bytes of what is kept of a process.
+pub const PROCESS_BYTES: usize = 56;
+const FILES_AT: usize = PROCESSES_AT + PROCESSES * PROCESS_BYTES;
 const STRANGERS_AT: usize = FILES_AT + FILES * 64;
 pub const MODULES_AT: usize = STRANGERS_AT + STRANGERS * 32;
 pub const NAMES_AT: usize = MODULES_AT + MODULES * 32;
@@ -109,6 +111,9 @@ pub struct Process {
     pub name: String,
     /// It put a filter before its system calls.
     pub filtered: bool,
+    /// Bytes that it and all that it waited for read and wrote, as the kernel told it at its end; none after another end
+    /// than `exit` and `_exit`.
+    pub io: Option<[u64; 2]>,
 }
 
 /// A program that was started without the object.
@@ -164,11 +169,14 @@ impl Counts {
         let count = (self.head(Head::Processes) as usize).min(PROCESSES);
         (0..count)
             .map(|number| {
-                let [pid, name @ .., filtered]: [u64; 4] = self.record(PROCESSES_AT, number);
+                let [pid, first, second, filtered, has_ended, read, written]: [u64; 7] =
+                    self.record(PROCESSES_AT, number);
+                let name = [first, second];
                 let name: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).collect();
                 let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
                 let name = String::from_utf8_lossy(name).into_owned();
-                Process { pid: pid as u32, name, filtered: filtered != 0 }
+                let io = (has_ended != 0).then_some([read, written]);
+                Process { pid: pid as u32, name, filtered: filtered != 0, io }
             })
             .collect()
     }

@@ -16,7 +16,7 @@ mod unseen;
 use super::{Done, Launch, TraceError};
 use crate::report::Watched;
 use crate::sys::child::Preparation;
-use crate::sys::{clock, usage};
+use crate::sys::{clock, proc, usage};
 use counts::{Counts, Setting};
 use looks::Looks;
 use place::Place;
@@ -64,18 +64,24 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
 
     let (began, before) = (clock::now_ns(), usage::children_ns());
     let mut child = launch.start(Preparation::default())?;
+    // what it starts begins no sooner; where it has ended already, that was just now
+    let began_tick = proc::began(child.id()).or_else(|| proc::began(std::process::id()));
     let mut looks = Looks::new();
     wait_until_ended(child.id(), on_signal, &mut || looks.turn(child.id(), &place));
     let wall_ns = clock::now_ns().saturating_sub(began);
-    let io = Io::of(child.id());
+    let pid = child.id();
+    let io = Io::of(pid);
     let status =
         child.wait().map_err(|error| TraceError::Broken { what: "cannot wait for the command", error })?;
     let spent_ns = usage::children_ns()
         .zip(before)
         .map(|(after, before)| [0, 1].map(|part| after[part].saturating_sub(before[part])));
     let broken = |error| TraceError::Broken { what: "cannot read what was counted", error };
+    let folder = place.object().to_owned();
     let counts = Counts::of(&place.close().map_err(broken)?).map_err(broken)?;
-    let left = unseen::left(&counts);
+    // an ordinary user is not told of a process that has ended, but it has told itself
+    let io = io.or_else(|| Io::told_by(&counts, pid));
+    let left = unseen::left(&counts, &folder, began_tick);
     let mut unseen = unseen::tell(&counts, &Known { io, spent_ns, looks: looks.seen() }, &left);
     let mut copies = counts.copies();
     if let Err(why) = &window {

@@ -1,6 +1,6 @@
 //! The private folder that holds the object and its counts while a command runs.
 
-use super::counts::{ALL_BYTES, Counts, Head, PROCESSES, PROCESSES_AT, Setting};
+use super::counts::{ALL_BYTES, Counts, Head, PROCESS_BYTES, PROCESSES, PROCESSES_AT, Setting};
 use super::looks::MOST;
 use crate::sys::proc::is_running;
 use crate::trace::TraceError;
@@ -103,7 +103,7 @@ impl Place {
         let numbers = count.saturating_sub(MOST).max(1)..count;
         let pid = |number: usize| {
             let mut bytes = [0; 8];
-            self.counts.read_exact_at(&mut bytes, (PROCESSES_AT + number * 32) as u64).ok()?;
+            self.counts.read_exact_at(&mut bytes, (PROCESSES_AT + number * PROCESS_BYTES) as u64).ok()?;
             u32::try_from(u64::from_ne_bytes(bytes)).ok().filter(|pid| *pid > 0)
         };
         numbers.filter_map(pid).collect()

@@ -3,11 +3,12 @@
 use super::counts::{Counts, Head, NAME_BYTES, PROCESSES, Process, Stranger};
 use super::looks::Seen;
 use crate::report::{Unseen, printable};
-use crate::sys::proc::is_running;
+use crate::sys::proc::{self, is_running};
 use crate::trace::inside::{self, MUCH_NS};
 use crate::trace::instruction::may_copy;
 use crate::trace::{BY_PTRACE, BY_SAMPLE, still_running};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// Bytes that every program's loader, kernel and C library read or write on their own, at most: far below what matters.
@@ -26,6 +27,13 @@ impl Io {
     /// Of a process that has ended and has not been waited for; none where the kernel does not tell.
     pub fn of(pid: u32) -> Option<Io> {
         Io::parsed(&std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?)
+    }
+
+    /// What a process told of itself as it ended, in the last program that it ran.
+    pub fn told_by(counts: &Counts, pid: u32) -> Option<Io> {
+        let processes = counts.processes();
+        let last = processes.iter().rev().find(|process| process.pid == pid)?;
+        last.io.map(|[read, written]| Io { read, written })
     }
 
     fn parsed(text: &str) -> Option<Io> {
@@ -243,10 +251,17 @@ fn filtered(processes: &[Process]) -> Vec<Unseen> {
         .collect()
 }
 
-/// Processes with the object that the command left running.
-pub fn left(counts: &Counts) -> BTreeSet<u32> {
+/// Processes with the object that the command left running: those that have counted, and those that have it mapped, of
+/// all that began since the command did.
+pub fn left(counts: &Counts, object: &OsStr, began_tick: Option<u64>) -> BTreeSet<u32> {
     let pids = counts.processes().into_iter().map(|process| process.pid);
-    pids.filter(|&pid| pid > 0 && is_running(pid)).collect()
+    let counting = pids.filter(|&pid| pid > 0 && is_running(pid));
+    let object = object.to_string_lossy();
+    let mapping = proc::began_since(began_tick.unwrap_or(0)).into_iter().filter(|pid| {
+        let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        String::from_utf8_lossy(&maps).contains(&*object)
+    });
+    counting.chain(mapping).collect()
 }
 
 /// Bytes that the kernel counted and the object did not see.
@@ -411,7 +426,7 @@ mod tests {
         let told = still_running(&(1..9).filter(|pid| *pid != 4).collect()).unwrap();
         assert!(told.what.ends_with("1, 2, 3, 5, 6, …"), "{}", told.what);
         assert_eq!(still_running(&BTreeSet::new()), None);
-        let process = |filtered| Process { pid: 3, name: "x".into(), filtered };
+        let process = |filtered| Process { pid: 3, name: "x".into(), filtered, io: None };
         assert!(filtered(&[process(false), process(true)])[0].whose().ends_with("process 3 (x)"));
     }
 }

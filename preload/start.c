@@ -326,4 +326,7 @@ EXPORT void _exit(int status)
     for (;;)
         BARE(exit_group, status, 0, 0, 0);
 }
-ALSO(void, _Exit, _exit, int);
+EXPORT void _Exit(int status)
+{
+    _exit(status);
+}

@@ -3,7 +3,7 @@
 use clap::Parser;
 use clap::error::ErrorKind;
 use fsprobe::sys::reserve::Reserving;
-use fsprobe::sys::{signals, started};
+use fsprobe::sys::{child, signals, started};
 use fsprobe::{cli, commands};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use std::process::ExitCode;
 static ALLOCATOR: Reserving = Reserving;
 
 fn main() -> ExitCode {
+    child::hear_of_children();
     // where signals cannot be set up, the verbs that need them say so
     let _ = signals::write_past_the_limit_fails();
     let cli = match cli::Cli::try_parse() {

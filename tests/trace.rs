@@ -99,6 +99,34 @@ fn streams_and_exit_codes_are_the_commands() {
 }
 
 #[test]
+fn a_parent_that_ignores_its_children_changes_nothing() {
+    let place = Place::new();
+    for via in WAYS {
+        let deaf = |command: &[&str]| {
+            let args = ["trace", "--simulate", "clean", "--via", via, "--output", "-", "--"];
+            let mut fsprobe = place.fsprobe(&[&args[..], command].concat());
+            // SAFETY: one system call, which is async-signal-safe.
+            unsafe {
+                fsprobe.pre_exec(|| {
+                    libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+                    Ok(())
+                })
+            };
+            fsprobe.output().unwrap()
+        };
+        let output = deaf(&["sh", "-c", "exit 3"]);
+        if is_closed(&output) {
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(3), "{via}: {}", stderr(&output));
+        assert!(!stdout(&output).contains("did not answer"), "{}", stdout(&output));
+        let told = stdout(&deaf(&["grep", "SigIgn", "/proc/self/status"]));
+        let mask = told.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+        assert_ne!(u64::from_str_radix(mask, 16).unwrap() & 1 << (libc::SIGCHLD - 1), 0, "{mask}");
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_126_or_127() {
     let place = Place::new();
     let file = place.file("data", 10);

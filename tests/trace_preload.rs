@@ -4,6 +4,8 @@
 //! Each is watched in a process of its own (this test program again), in a temporary folder of its own, in
 //! which nothing may be left.
 
+#[path = "trace_preload/apart.rs"]
+mod apart;
 #[path = "trace_preload/beyond.rs"]
 mod beyond;
 mod common;

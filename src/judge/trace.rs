@@ -20,6 +20,9 @@ use tally::Tally;
 /// A loss below this share of the program's time is no problem of its.
 const NEGLIGIBLE: f64 = 0.01;
 
+/// A bound below this, in nanoseconds, is no problem of any program's.
+const TRIFLE_NS: f64 = 10_000.0;
+
 /// The normal quantile of one-sided 95 % bounds.
 const Z: f64 = 1.645;
 
@@ -75,7 +78,7 @@ fn state(loss: &Loss, watched: &Watched, bands: &TraceBands, of_ns: f64) -> Stat
     match loss {
         _ if blind => State::Inconclusive,
         loss if loss.least_ns > 0.0 && loss.least_ns >= negligible => State::Affected,
-        loss if loss.most_ns <= surely_negligible => State::Clean,
+        loss if loss.most_ns <= surely_negligible.max(TRIFLE_NS) => State::Clean,
         _ => State::Inconclusive,
     }
 }

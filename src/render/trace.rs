@@ -210,7 +210,7 @@ fn placed(at: &AtOffset) -> &'static str {
         0x000 => "page-aligned: mmap, mimalloc",
         0x010 if long => "as glibc's malloc places mapped chunks",
         0x030 if long => "as CPython's bytes in glibc's mapped chunks",
-        offset if offset % 0x40 == 0 && long => "multiple of 64: jemalloc's large ones",
+        offset if offset % 0x40 == 0 && long => "multiple of 64: jemalloc's large ones, or by hand",
         _ => "",
     }
 }

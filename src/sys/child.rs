@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a child process ended.
 #[derive(Debug, Clone, Copy)]
@@ -118,6 +119,33 @@ pub fn leave_closed(command: &mut Command) {
     };
     // SAFETY: between fork and exec descriptors are closed.
     unsafe { command.pre_exec(close) };
+}
+
+/// Whether SIGCHLD was ignored when this process started.
+static WAS_DEAF: AtomicBool = AtomicBool::new(false);
+
+/// Has this process told how its children end, also where it was started with SIGCHLD ignored, which has the kernel forget
+/// them. [`leave_deaf`] gives that to a command as it was.
+pub fn hear_of_children() {
+    if super::signals::is_ignored(libc::SIGCHLD) {
+        WAS_DEAF.store(true, Ordering::Relaxed);
+        // SAFETY: sets no handler, only one of the kernel's own dispositions; no memory is involved.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+}
+
+/// Leaves SIGCHLD ignored to the command where it was so when this process started.
+pub fn leave_deaf(command: &mut Command) {
+    if !WAS_DEAF.load(Ordering::Relaxed) {
+        return;
+    }
+    let ignore = || {
+        // SAFETY: sets no handler, only one of the kernel's own dispositions; no memory is involved.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec a system call is made that is async-signal-safe.
+    unsafe { command.pre_exec(ignore) };
 }
 
 /// What a program finds in its environment, in this order: the standard library would sort what it changes.

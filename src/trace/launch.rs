@@ -16,7 +16,7 @@ pub struct Launch {
 
 /// Why a command could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot run {name}: {}", crate::sys::reason(.error))]
+#[error("cannot run {name}: {}{}", crate::sys::reason(.error), self.advice())]
 pub struct Refused {
     /// The command's name.
     pub name: String,
@@ -25,9 +25,22 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// The exit code of the contract: 127 where it is not there, 126 where it cannot be executed.
+    /// The exit code of the contract: 127 where it is not there, 126 where it cannot be executed, 125 where fsprobe itself
+    /// has too few descriptors to start it.
     pub fn code(&self) -> u8 {
-        if self.error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+        match self.error.kind() {
+            _ if self.is_own_limit() => 125,
+            io::ErrorKind::NotFound => 127,
+            _ => 126,
+        }
+    }
+
+    fn is_own_limit(&self) -> bool {
+        matches!(self.error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    }
+
+    fn advice(&self) -> &'static str {
+        if self.is_own_limit() { " (fsprobe needs some itself; raise ulimit -n)" } else { "" }
     }
 }
 
@@ -41,6 +54,7 @@ impl Launch {
         let mut command = Command::new(&name);
         command.args(self.words.iter().skip(1));
         child::leave_closed(&mut command);
+        child::leave_deaf(&mut command);
         Environment::with(&self.environment).of(&mut command);
         preparation.of(&mut command);
         command.spawn().map_err(|error| Refused { name: name.to_string_lossy().into_owned(), error })

@@ -43,6 +43,8 @@ fn still_running(left: &BTreeSet<u32>) -> Option<Unseen> {
     (!left.is_empty()).then(|| Unseen {
         what: format!("what processes that still run do from here on: {}{more}", list.join(", ")),
         why: "the command has ended before them".into(),
+        // which waits for them
+        remedy: Some(BY_PTRACE.into()),
         ..Unseen::default()
     })
 }

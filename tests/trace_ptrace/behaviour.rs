@@ -214,7 +214,7 @@ fn a_sandbox_that_forbids_it_is_named_with_the_other_ways() {
         };
         let text = String::from_utf8_lossy(&output.stdout);
         let said = format!(
-            "failed: {name} is not possible here (Operation not permitted); --via preload and --via sample do without"
+            "failed: {name} is not possible here (Operation not permitted); a dynamically linked program is watched without by --via preload"
         );
         assert!(text.contains(&said), "{text}");
     }

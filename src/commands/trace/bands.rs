@@ -48,6 +48,16 @@ fn of_this_machine() -> TraceBands {
     }
 }
 
+/// The bands of another machine with this one's own, where samples were taken here: their time is this machine's. Where
+/// it cannot be checked, the other's speed has to do.
+pub fn with_here(bands: TraceBands, watched: &Watched) -> TraceBands {
+    if !bands.elsewhere || watched.samples.is_none() {
+        return bands;
+    }
+    let here = apart(|| check::quick(None)).map(|report| of_report(&report).paths);
+    TraceBands { here: here.unwrap_or_default(), ..bands }
+}
+
 /// The bands with what they cost copies that stream from memory, where the program made such: measured now, unless a
 /// report was named, which says what it says.
 pub fn with_streams(mut bands: TraceBands, args: &TraceArgs, watched: &Watched) -> TraceBands {
@@ -106,6 +116,7 @@ fn unknown(why: &str) -> TraceBands {
         elsewhere: false,
         state: State::Inconclusive,
         paths: vec![],
+        here: vec![],
     }
 }
 

@@ -52,6 +52,7 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
     let subject = Subject::of(args);
     let (via, via_reason, done) = watched(args, target, &subject, &bands, &signals)?;
     let cut_short = args.time.is_some() && signals.ended();
+    let bands = bands::with_here(bands, &done.watched);
     let bands = if cut_short { bands } else { bands::with_streams(bands, args, &done.watched) };
     let watched = if args.anonymous { anonymous::of(done.watched) } else { done.watched };
     let answer = judge::trace::conclude(&watched, &bands, &subject.who);

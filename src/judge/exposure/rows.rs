@@ -1,6 +1,6 @@
 //! Lengths, ways and states whose offsets are spread alike, taken together.
 
-use super::{Groups, OFFSETS, figures, nearest, words};
+use super::{ENOUGH, Groups, OFFSETS, figures, nearest, words};
 use crate::report::{Exposure, ExposureRow, HeapState, Pattern, PlacementFigures, Subject, Way};
 use std::collections::BTreeSet;
 
@@ -15,6 +15,26 @@ struct Key {
     least: u16,
     /// Which bands were met, if any were: their slowdown differs from length to length.
     bands: Option<u64>,
+    /// How much of what is not spread evenly lies in them, roughly: an average over unlike parts would be true of none.
+    share: Option<Share>,
+}
+
+/// A share of buffers in a band.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Share {
+    Few,
+    Some,
+    Most,
+}
+
+impl Share {
+    fn of(inside: u64, samples: u64) -> Share {
+        match inside as f64 / samples.max(1) as f64 {
+            share if share < 0.1 => Share::Few,
+            share if share < 0.75 => Share::Some,
+            _ => Share::Most,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,11 +104,19 @@ fn key(exposure: &Exposure, groups: &Groups, at: (usize, Way, HeapState, u64), o
     let malloc = groups.get(&(at.0, Way::Malloc, at.2, at.3));
     let of_malloc = malloc.map(|offsets| own_key(exposure, at.3, offsets));
     let fits = |key: &Key| offsets.iter().all(|offset| offset % key.step == key.least % key.step);
-    of_malloc.filter(|key| key.spread != Spread::Sparse && fits(key)).unwrap_or(own)
+    // a handful that are mostly inside may be chance where malloc's are at times
+    let may_be_chance = offsets.len() < ENOUGH as usize;
+    let is_alike = |key: &Key| {
+        key.share == own.share
+            || own.share != Some(Share::Most)
+            || (may_be_chance && key.share == Some(Share::Some))
+    };
+    of_malloc.filter(|key| key.spread != Spread::Sparse && fits(key) && is_alike(key)).unwrap_or(own)
 }
 
 fn own_key(exposure: &Exposure, len: u64, offsets: &[u16]) -> Key {
-    let PlacementFigures { pattern, step, least, in_band, .. } = figures(&[(len, offsets)], &exposure.bands);
+    let PlacementFigures { pattern, step, least, in_band, samples, .. } =
+        figures(&[(len, offsets)], &exposure.bands);
     let spread = match pattern {
         Pattern::Always => Spread::Always,
         Pattern::Few => Spread::Few,
@@ -96,7 +124,15 @@ fn own_key(exposure: &Exposure, len: u64, offsets: &[u16]) -> Key {
         Pattern::Sparse => Spread::Sparse,
     };
     let met = in_band.is_some_and(|count| count > 0);
-    Key { spread, step, least, bands: nearest(&exposure.bands, len).filter(|_| met).map(|at| at.len) }
+    let bands = nearest(&exposure.bands, len).filter(|_| met).map(|at| at.len);
+    let is_uneven = pattern != Pattern::Uniform;
+    Key {
+        spread,
+        step,
+        least,
+        bands,
+        share: in_band.filter(|_| met && is_uneven).map(|count| Share::of(count, samples)),
+    }
 }
 
 /// Clusters that may be joined, joined: one takes another in that has the same key at the same lengths, or at

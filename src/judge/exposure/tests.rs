@@ -134,6 +134,26 @@ fn rows_take_together_what_is_alike_and_nothing_else() {
     assert_eq!(exposure.summaries.len(), 11);
 }
 
+
+#[test]
+fn ways_with_unlike_shares_in_the_band_are_told_apart() {
+    // steps of 16: malloc's all over the page, a Vec's mostly where the band is
+    let malloc: Vec<u16> = (0..384).map(|index| index * 7 % 256 * 16).collect();
+    let vec: Vec<u16> = (0..80).map(|index| if index % 5 == 0 { index * 16 } else { 0 }).collect();
+    let placements = vec![
+        placed("glibc", 100_000, Way::Malloc, HeapState::First, malloc),
+        placed("glibc", 100_000, Way::Vec, HeapState::First, vec),
+    ];
+    let bands = bands(Some(State::Affected), &[(0x000, 0x00f, 7.0)]);
+    let mut exposure = exposure(placements, bands);
+    conclude(&mut exposure);
+    let shares: Vec<f64> = exposure
+        .rows
+        .iter()
+        .map(|row| row.figures.in_band.unwrap() as f64 / row.figures.samples as f64)
+        .collect();
+    assert!(matches!(shares[..], [few, most] if few < 0.05 && most > 0.75), "{shares:?}");
+}
 #[test]
 fn offsets_inside_are_told_with_what_they_cost() {
     let offsets = [vec![8; 10], vec![16; 30]].concat();

@@ -13,6 +13,7 @@ pub fn of_report(report: &Report, elsewhere: bool) -> TraceBands {
         elsewhere: simulated || elsewhere,
         state: report.verdict.state,
         paths: paths(&report.verdict.paths),
+        here: vec![],
     }
 }
 

@@ -65,16 +65,16 @@ pub fn of_sample(kernel: Option<&str>) -> &'static [PathName] {
 }
 
 /// The first of the paths that was measured, at each length.
-pub fn lengths<'a>(bands: &'a TraceBands, paths: &[PathName]) -> impl Iterator<Item = &'a TracePath> + Clone {
-    let is_measured = |name: &&PathName| bands.paths.iter().any(|path| path.path == **name);
+pub fn lengths<'a>(all: &'a [TracePath], paths: &[PathName]) -> impl Iterator<Item = &'a TracePath> + Clone {
+    let is_measured = |name: &&PathName| all.iter().any(|path| path.path == **name);
     let first = paths.iter().find(is_measured).copied();
-    bands.paths.iter().filter(move |path| Some(path.path) == first)
+    all.iter().filter(move |path| Some(path.path) == first)
 }
 
 /// The same at the length nearest to this one.
-pub fn measured<'a>(bands: &'a TraceBands, paths: &[PathName], len: f64) -> Option<&'a TracePath> {
+pub fn measured<'a>(all: &'a [TracePath], paths: &[PathName], len: f64) -> Option<&'a TracePath> {
     let far = |path: &TracePath| ((path.len.max(1) as f64) / len.max(1.0)).log2().abs();
-    lengths(bands, paths).min_by(|a, b| far(a).total_cmp(&far(b)))
+    lengths(all, paths).min_by(|a, b| far(a).total_cmp(&far(b)))
 }
 
 /// The band of a path that holds a distance.
@@ -119,7 +119,7 @@ pub fn place(
     if !is_copied(kind) {
         return Place::NotCopied;
     }
-    let path = measured(bands, of_call(call, kind, from_file), len);
+    let path = measured(&bands.paths, of_call(call, kind, from_file), len);
     match (path, distance) {
         (Some(path), Some(distance)) => band(path, distance).map_or(Place::Outside, Place::Inside),
         (Some(path), None) => Place::Unknown { worst: deepest(path), measured: true },

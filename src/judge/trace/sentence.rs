@@ -4,12 +4,16 @@ use super::Loss;
 use super::tally::Sum;
 use super::words::{bands, duration, percent, size, span};
 use crate::report::{Copies, FileKind, PAGE, State, TraceBands, Watched, printable};
+use std::collections::BTreeSet;
 
 /// Characters of what the program is called.
 const LONGEST: usize = 80;
 
 /// The alignment that is advised, in bytes.
 const ALIGNED: u16 = 64;
+
+/// From this share of a program's time on a loss is told as nearly all of it: an estimate may well be more.
+const NEARLY_ALL: f64 = 0.97;
 
 /// Below so many nanoseconds of CPU time a program that was watched by samples did nothing.
 const IDLE_NS: u64 = 1_000_000;
@@ -45,6 +49,25 @@ impl Sentence<'_> {
         printable(self.who, LONGEST)
     }
 
+    /// The same, with the program that lost most where another ran it.
+    fn culprit(&self) -> String {
+        let tally = &self.loss.tally;
+        let most = tally.threads().into_iter().filter(|thread| thread.lost_ns > 0);
+        let programs: BTreeSet<String> = most.map(|thread| thread.program).collect();
+        let named = self.who.trim_matches('`');
+        match programs.first() {
+            // the kernel's names end after 15 bytes
+            Some(program) if programs.len() == 1 && named.len() + 2 == self.who.len() => {
+                let start = named.get(..15).unwrap_or(named);
+                if program.starts_with(start) {
+                    return self.who();
+                }
+                format!("{} (run by {})", printable(&format!("`{program}`"), LONGEST), self.who())
+            }
+            _ => self.who(),
+        }
+    }
+
     fn counted(&self) -> bool {
         self.watched.samples.is_none()
     }
@@ -52,7 +75,7 @@ impl Sentence<'_> {
     fn affected(&self) -> String {
         let all = &self.loss.tally.all;
         let share = percent(all.share().unwrap_or_default());
-        let (who, place) = (self.who(), self.place());
+        let (who, place) = (self.culprit(), self.place());
         let (lost, of) = (duration(all.lost_ns), duration(self.of_ns as f64));
         let landed = match self.counted() {
             true => {
@@ -72,6 +95,8 @@ impl Sentence<'_> {
                 "on the machine of {}, that would take about {lost} on top of the {of} here",
                 self.bands.source
             )
+        } else if all.lost_ns >= NEARLY_ALL * self.of_ns as f64 {
+            format!("nearly all of {of} lost")
         } else {
             format!("about {lost} of {of} lost")
         };
@@ -198,12 +223,18 @@ impl Sentence<'_> {
             );
         }
         if self.watched.samples.as_ref().is_some_and(|samples| samples.taken == 0) && self.of_ns < IDLE_NS {
-            return format!("cannot tell: {} used next to no CPU time while it was watched.", self.who());
+            return format!(
+                "cannot tell: {} used next to no CPU time while it was watched{}.",
+                self.who(),
+                self.remedy()
+            );
         }
         if self.loss.tally.all.weight == 0.0 && self.counted() {
-            let remedy = self.watched.unseen.iter().find_map(|unseen| unseen.remedy.as_deref());
-            let remedy = remedy.map_or(String::new(), |remedy| format!(" (try: {})", printable(remedy, 200)));
-            return format!("cannot tell: nothing that {} copied could be seen{remedy}.", self.who());
+            return format!(
+                "cannot tell: nothing that {} copied could be seen{}.",
+                self.who(),
+                self.remedy()
+            );
         }
         let lost = match self.loss.tally.all.lost_ns {
             0.0 => "nothing".into(),
@@ -211,6 +242,9 @@ impl Sentence<'_> {
         };
         let seen = format!("{} lost {lost} as far as could be seen", self.who());
         let most = match self.loss.most_ns {
+            ns if ns >= self.of_ns as f64 && !self.bands.elsewhere => {
+                format!("{seen}, and could have lost nearly all of {}", duration(self.of_ns as f64))
+            }
             ns if ns.is_finite() => {
                 format!(
                     "{seen}, and could have lost up to {} of {}",
@@ -224,6 +258,14 @@ impl Sentence<'_> {
             Some(doubt) => format!("cannot tell: {most}: {doubt}."),
             None => format!("cannot tell: {most}."),
         }
+    }
+}
+
+impl Sentence<'_> {
+    /// What shows most of what was not seen.
+    fn remedy(&self) -> String {
+        let remedy = self.watched.unseen.iter().find_map(|unseen| unseen.remedy.as_deref());
+        remedy.map_or(String::new(), |remedy| format!(" (try: {})", printable(remedy, 200)))
     }
 }
 

@@ -33,6 +33,7 @@ fn zen4() -> TraceBands {
             path(PathName::Memcpy, 4096, vec![band(24.0, 370.0)]),
             path(PathName::RepMovsb, 65536, vec![band(16.0, 270.0)]),
         ],
+        here: vec![],
     }
 }
 

@@ -21,6 +21,7 @@ fn bands() -> TraceBands {
         elsewhere: false,
         state: State::Affected,
         paths: vec![path(PathName::Read, 7.2), path(PathName::Write, 7.0), path(PathName::Memcpy, 24.0)],
+        here: vec![],
     }
 }
 

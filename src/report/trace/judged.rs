@@ -18,6 +18,9 @@ pub struct TraceBands {
     pub state: State,
     /// One a path and length at which paths were measured, bands or not: where a path is listed without bands, it has none.
     pub paths: Vec<TracePath>,
+    /// The same of this machine where the bands are another's and samples were taken here: it turns their time into bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub here: Vec<TracePath>,
 }
 
 impl TraceBands {

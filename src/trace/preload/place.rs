@@ -183,12 +183,14 @@ mod tests {
         let Place { folder: kept, counts, .. } = place;
         let _ = kept.keep();
         counts.write_all_at(&2_u64.to_ne_bytes(), Head::Processes as u64 * 8).unwrap();
-        counts.write_all_at(&u64::from(std::process::id()).to_ne_bytes(), 4096 + 32).unwrap();
+        counts
+            .write_all_at(&u64::from(std::process::id()).to_ne_bytes(), (PROCESSES_AT + PROCESS_BYTES) as u64)
+            .unwrap();
         drop(counts);
         remove_orphans(within.path());
         assert!(folder.exists(), "a process uses it");
         let counts = OpenOptions::new().write(true).open(folder.join(COUNTS)).unwrap();
-        counts.write_all_at(&[0xff; 4], 4096 + 32).unwrap();
+        counts.write_all_at(&[0xff; 4], (PROCESSES_AT + PROCESS_BYTES) as u64).unwrap();
         drop(counts);
         remove_orphans(within.path());
         assert!(!folder.exists());

@@ -171,7 +171,7 @@ fn trace(mut gate: UnixStream, alive: Alive) -> Traced {
 
 fn closed(call: &str, error: &io::Error) -> TraceError {
     TraceError::Closed(format!(
-        "{call} is not possible here ({}); --via preload and --via sample do without",
+        "{call} is not possible here ({}); a dynamically linked program is watched without by --via preload, any by --via sample where that is open",
         reason(error)
     ))
 }

@@ -1,0 +1,47 @@
+//! Copies that stream from memory.
+
+use super::*;
+use crate::judge::trace::streams;
+
+fn names(watched: &Watched) -> Vec<PathName> {
+    streams(watched, &zen4()).into_iter().collect()
+}
+
+fn read_of(len: u64, distance: Option<u16>) -> Watched {
+    watched(vec![copies("read", FileKind::PageCache, Some(true), distance, len, 8)])
+}
+
+#[test]
+fn long_copies_in_a_band_stream() {
+    assert_eq!(names(&read_of(64 * MIB, Some(8))), [PathName::Read]);
+    assert_eq!(names(&read_of(2 * MIB, Some(8))), [PathName::Read]);
+    assert_eq!(names(&read_of(MIB, Some(8))), [], "nearer to 64 KiB");
+    assert_eq!(names(&read_of(64 * MIB, Some(0x740))), [], "outside");
+    assert_eq!(names(&read_of(64 * MIB, None)), [], "unknown");
+    let writes = copies("pwrite64", FileKind::PageCache, Some(false), Some(1), 64 * MIB, 1);
+    assert_eq!(names(&watched(vec![writes])), [PathName::Write]);
+}
+
+fn class(class: Option<u8>) -> Watched {
+    let mut watched = sampled(&[(8, Some("pread64: filemap_read"), 100)], 100);
+    watched.samples.as_mut().unwrap().inside[0].class = class;
+    watched
+}
+
+#[test]
+fn the_length_that_a_call_asked_for_decides_what_its_samples_lose() {
+    let mut bands = zen4();
+    bands.paths.push(path(PathName::Read, 64 * MIB, vec![band(2.5, 200.0)]));
+    let lost = |watched: &Watched| told(watched, &bands).lost_ns.unwrap();
+    let of_slowdown = |slowdown: f64| (100e6 * (1.0 - 1.0 / slowdown)).round() as u64;
+    assert_eq!(lost(&class(Some(26))), of_slowdown(2.5));
+    assert_eq!(lost(&class(Some(16))), of_slowdown(7.2));
+    assert_eq!(
+        lost(&class(Some(12))),
+        of_slowdown(7.2),
+        "what is sampled is the copy, not the call around it"
+    );
+    assert_eq!(lost(&class(None)), of_slowdown(7.2));
+    assert_eq!(names(&class(Some(26))), [PathName::Read]);
+    assert_eq!(names(&class(None)), []);
+}

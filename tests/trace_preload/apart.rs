@@ -1,0 +1,53 @@
+//! The object leaves a program's heap alone, hears of what the program leaves behind, and needs no privilege for that.
+
+use super::common::text;
+use super::workshop::{Told, Workshop};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+#[test]
+fn buffers_lie_where_they_lie_without_the_object() {
+    let Some(workshop) = Workshop::new() else { return };
+    let heap = workshop.build("heap.c", &[]);
+    // the heap's start is random in whole pages only
+    let alone = Command::new(&heap).output().unwrap().stderr;
+    let output = workshop.watcher(&[text(&heap)]).output().unwrap();
+    let Told::Done { code: Some(0), .. } = workshop.told(&output) else { panic!("not done") };
+    let watched = String::from_utf8_lossy(&output.stderr);
+    assert!(watched.contains(String::from_utf8_lossy(&alone).trim_end()), "{watched} {alone:?}");
+}
+
+#[test]
+fn a_daemon_is_heard_of_that_has_not_copied_yet() {
+    let Some(workshop) = Workshop::new() else { return };
+    let heap = workshop.build("heap.c", &[]);
+    let watched = workshop.watch(&[text(&heap), "daemon"]);
+    let told: Vec<&str> = watched.unseen.iter().map(|unseen| unseen.what.as_str()).collect();
+    assert!(told.iter().any(|what| what.contains("still run")), "{told:?}");
+}
+
+/// Where this is root: as nobody, whom the kernel tells nothing of a process that has ended.
+#[test]
+fn ordinary_users_learn_what_a_program_read_and_wrote() {
+    let Some(workshop) = Workshop::new() else { return };
+    let acts = workshop.build("acts.c", &[]);
+    workshop.act(&acts, "once", "");
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let everyone = std::fs::Permissions::from_mode(0o777);
+    for path in [workshop.place.path("."), workshop.place.path("tmp"), workshop.file.clone()] {
+        std::fs::set_permissions(path, everyone.clone()).unwrap();
+    }
+    // made by root above, and to be made anew
+    std::fs::remove_file(workshop.place.path("result")).unwrap();
+    let mut watcher = workshop.watcher(&[text(&acts), "once", text(&workshop.file)]);
+    watcher.uid(65534).gid(65534);
+    let Ok(output) = watcher.output() else {
+        eprintln!("skipped: nobody may not run this test program");
+        return;
+    };
+    let Told::Done { watched, code: Some(0), .. } = workshop.told(&output) else { panic!("not done") };
+    assert_eq!(watched.unseen, vec![]);
+}

@@ -106,10 +106,11 @@ fn offset(text: &str) -> Result<u16, String> {
 }
 
 fn length(text: &str) -> Result<u64, String> {
-    match text.parse::<Length>()? {
+    let no_size = || format!("'{text}' is no size (such as 65536, 64K or 1M)");
+    match text.parse::<Length>().map_err(|why| if why.contains("'auto'") { no_size() } else { why })? {
         Length::Bytes(bytes) if bytes <= LONGEST => Ok(bytes),
         Length::Bytes(_) => Err("more than 1 GiB".into()),
-        Length::File | Length::Auto => Err(format!("'{text}' is no size (such as 65536, 64K or 1M)")),
+        Length::File | Length::Auto => Err(no_size()),
     }
 }
 

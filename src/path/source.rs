@@ -70,7 +70,7 @@ pub enum SourceError {
 
 impl SourceError {
     /// Why there is no file of fsprobe's own, where that is what went wrong, without naming `--file`.
-    pub(super) fn own_reason(self) -> String {
+    pub fn own_reason(self) -> String {
         match self {
             SourceError::Own { size, folder, reason } => format!(
                 "cannot make a file of {} MiB in {folder}: {reason} (set TMPDIR to another folder)",

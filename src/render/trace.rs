@@ -42,21 +42,30 @@ pub fn text(trace: &Trace, style: Style) -> String {
     parts.join("\n")
 }
 
-/// One frame of the live view, of at most `lines` lines: so far.
-pub fn frame(trace: &Trace, lines: usize, style: Style) -> String {
+/// One frame of the live view, of at most `lines` lines that are no wider than the terminal: so far.
+pub fn frame(trace: &Trace, lines: usize, columns: usize, style: Style) -> String {
+    let head = format!("{}: {}", name(trace), line(trace));
+    // what is cut has no colours that would go on
+    let is_narrow = columns < style.width;
+    let style = if is_narrow { Style { colour: false, width: columns.max(20) } } else { style };
+    let text = paragraph("", &head, style.width) + &rows(trace, lines.saturating_sub(5).max(1), style);
+    let cut =
+        |line: &str| -> String { line.chars().take(if is_narrow { columns } else { usize::MAX }).collect() };
+    text.lines().take(lines.max(1)).map(|line| cut(line) + "\n").collect()
+}
+
+/// What was seen so far, in a line.
+pub fn line(trace: &Trace) -> String {
     let answer = &trace.answer;
     let copies: u64 = answer.rows.iter().filter_map(|row| row.copy_ns).sum();
-    let head = format!(
-        "{}: {} of CPU time in {}, {} in rep movs, {} of that in a deep band, {} lost so far",
-        name(trace),
+    format!(
+        "{} of CPU time in {}, {} in rep movs, {} of that in a deep band, {} lost so far",
         duration(answer.of_ns),
         duration(trace.watched.wall_ns),
         duration(copies),
         answer.share_in_band.map_or_else(|| "nothing".into(), percent),
         duration(answer.lost_ns.unwrap_or_default()),
-    );
-    let text = paragraph("", &head, style.width) + &rows(trace, lines.saturating_sub(5).max(1), style);
-    text.lines().take(lines.max(1)).flat_map(|line| [line, "\n"]).collect()
+    )
 }
 
 fn name(trace: &Trace) -> String {

@@ -42,7 +42,8 @@ pub fn real(args: &CheckArgs, groups: &[Group]) -> Result<Ready, Failure> {
         true => Source::own(source_size),
         false => Source::unused(),
     }
-    .map_err(Failure::line)?;
+    // there is no --file here
+    .map_err(|error| Failure::line(error.own_reason()))?;
     source.fault_in(source.size(), &mut || false).map_err(Failure::line)?;
     let spec = PoolSpec {
         max_len: longest as usize,

@@ -85,7 +85,8 @@ fn watched(
     for (via, reason) in ways {
         let reason = if closed.is_empty() { reason } else { format!("{reason} ({})", closed.join("; ")) };
         let began = subject.unwatched(via, reason.clone(), bands.clone());
-        let mut view = if args.live { View::open(began, &subject.who) } else { None };
+        let mut view =
+            if args.live { View::open(began, &subject.who, !args.command.is_empty()) } else { None };
         hint(args);
         let watching = Watching { target, seconds: args.time, signals };
         let done = watching.by(via, &mut |watched: &Watched| {

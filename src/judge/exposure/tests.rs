@@ -134,7 +134,6 @@ fn rows_take_together_what_is_alike_and_nothing_else() {
     assert_eq!(exposure.summaries.len(), 11);
 }
 
-
 #[test]
 fn ways_with_unlike_shares_in_the_band_are_told_apart() {
     // steps of 16: malloc's all over the page, a Vec's mostly where the band is

@@ -3,7 +3,7 @@
 use super::costs;
 use super::tally::{Tally, What, Who};
 use super::{Loss, Z, words};
-use crate::report::{Inside, Samples, Site, TraceBand, TraceBands, Unseen};
+use crate::report::{Inside, PathName, Samples, Site, TraceBand, TraceBands, TracePath, Unseen};
 
 /// The shortest length whose slowdown is taken, and that of copies of unknown length: at shorter ones the time of a call
 /// is mostly not that of its copy, which is what samples are of.
@@ -92,8 +92,25 @@ fn gain(band: &TraceBand, inside: &Inside, bands: &TraceBands) -> f64 {
             let slowed = costs::band(here, inside.distance).map_or(1.0, |band| band.slowdown.max(1.0));
             bytes_per_s / 1e9 / slowed / 1024.0 * band.penalty_ns_per_kib.max(0.0)
         }
-        _ => costs::gain(band, bands.elsewhere),
+        _ if bands.elsewhere => costs::gain(band, true),
+        _ => of_copy(band, inside, bands).unwrap_or_else(|| costs::gain(band, false)),
     }
+}
+
+/// The share of a copy's own time that is lost: samples are of that, while a band's slowdown is that of the whole call. The
+/// copy without the band takes longer than the same instruction in user space, and less than the call; where it streams,
+/// it is nearly all of the call. None where speeds are not known.
+fn of_copy(band: &TraceBand, inside: &Inside, bands: &TraceBands) -> Option<f64> {
+    let ns_per_kib = |path: &TracePath| path.baseline_bytes_per_s.map(|speed| 1024e9 / speed);
+    let path = costs::measured(&bands.paths, costs::of_sample(inside.kernel.as_deref()), length(inside))?;
+    let instruction = costs::measured(&bands.paths, &[PathName::RepMovsb], LEN)?;
+    if path.len as f64 > LEN || costs::band(path, inside.distance) != Some(*band) {
+        return None;
+    }
+    let (call, least) = (ns_per_kib(path)?, ns_per_kib(instruction)?);
+    let copy = (call * least.min(call)).sqrt();
+    let penalty = band.penalty_ns_per_kib.max(0.0);
+    (copy > 0.0).then(|| penalty / (penalty + copy))
 }
 
 /// The length of a copy as far as it is known, and at least that whose slowdown is one of the copy itself.

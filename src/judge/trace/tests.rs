@@ -340,6 +340,21 @@ fn bands_of_one_side_alone_say_nothing_of_distances() {
 }
 
 #[test]
+fn next_to_nothing_is_no_problem_whatever_the_watching_took() {
+    let pipe = copies("write", FileKind::Pipe, Some(false), None, 14, 1);
+    let took = Watched { watching_ns: Some(1_000_000_000), ..watched(vec![reads(0x740, 10), pipe]) };
+    says(&told(&took, &zen4()), State::Clean, &["not your problem"]);
+}
+
+#[test]
+fn who_ran_what_lost_and_no_more_than_all_is_told() {
+    let mut run = reads(8, 100_000);
+    run.program = "child".into();
+    let answer = told(&watched(vec![run]), &zen4());
+    says(&answer, State::Affected, &["that `child` (run by `app`) read", "nearly all of 1.0 s lost"]);
+}
+
+#[test]
 fn a_hostile_name_stays_in_its_sentence() {
     let answer = conclude(&watched(vec![reads(8, 10_000)]), &zen4(), "`a\u{1b}[31m\nb`");
     assert!(!answer.sentence.contains(char::is_control), "{:?}", answer.sentence);

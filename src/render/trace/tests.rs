@@ -183,7 +183,9 @@ fn a_frame_keeps_to_its_lines() {
     let mut trace = sampled();
     let row = trace.answer.rows[1].clone();
     trace.answer.rows.extend(vec![row; 50]);
-    let frame = frame(&trace, 20, PLAIN);
+    let narrow = super::frame(&trace, 20, 40, PLAIN);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+    let frame = frame(&trace, 20, 80, PLAIN);
     fits(&frame);
     assert!(frame.lines().count() <= 20 && frame.contains("and 37 more"), "{frame}");
     expect_file!["../../../tests/golden/trace/frame.txt"].assert_eq(&frame);

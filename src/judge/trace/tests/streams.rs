@@ -35,13 +35,8 @@ fn the_length_that_a_call_asked_for_decides_what_its_samples_lose() {
     let lost = |watched: &Watched| told(watched, &bands).lost_ns.unwrap();
     let of_slowdown = |slowdown: f64| (100e6 * (1.0 - 1.0 / slowdown)).round() as u64;
     assert_eq!(lost(&class(Some(26))), of_slowdown(2.5));
-    assert_eq!(lost(&class(Some(16))), of_slowdown(7.2));
-    assert_eq!(
-        lost(&class(Some(12))),
-        of_slowdown(7.2),
-        "what is sampled is the copy, not the call around it"
-    );
-    assert_eq!(lost(&class(None)), of_slowdown(7.2));
+    let at_64_kib = (100e6 * 275.0 / (275.0 + 51.2_f64)).round() as u64;
+    assert_eq!([Some(16), Some(12), None].map(|of| lost(&class(of))), [at_64_kib; 3]);
     assert_eq!(names(&class(Some(26))), [PathName::Read]);
     assert_eq!(names(&class(None)), []);
 }

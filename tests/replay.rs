@@ -1,4 +1,4 @@
-//! Recordings of a real Zen 4, replayed through the binary: what they hold is found to the byte.
+//! Recordings of a real Zen 4 and Zen 3, replayed through the binary: what they hold is found to the byte.
 
 use serde_json::Value;
 use std::process::Command;
@@ -31,13 +31,18 @@ fn deep(path: &Value) -> Vec<(u64, u64, f64)> {
     bands.map(|b| (number(b, "from"), number(b, "to"), b["slowdown"].as_f64().expect("a factor"))).collect()
 }
 
-/// Affected, by this one confirmed deep band with exact edges.
+/// Affected, by Zen 4's band alone.
 fn has_one_deep_band(recording: &str, slowdown: std::ops::Range<f64>) -> Value {
+    has_one_deep_band_to(0x00f, recording, slowdown)
+}
+
+/// Affected, by one confirmed deep band from 0x001 to this offset, with exact edges.
+fn has_one_deep_band_to(last: u64, recording: &str, slowdown: std::ops::Range<f64>) -> Value {
     let (verdict, path) = replayed(recording);
     let found = deep(&path);
     assert_eq!(verdict["state"], "affected", "{recording}: {verdict:#}");
     assert!(
-        matches!(found[..], [(0x001, 0x00f, times)] if slowdown.contains(&times)),
+        matches!(found[..], [(0x001, to, times)] if to == last && slowdown.contains(&times)),
         "{recording}: {found:?}"
     );
     let bands = path["bands"].as_array().expect("bands");
@@ -61,6 +66,16 @@ fn the_same_with_memory_bound_programs_beside_it() {
 fn dst_against_src_tells_the_axis() {
     let band = has_one_deep_band("zen4-read-64KiB-dst-by-src.csv", 6.5..8.0);
     assert_eq!(band["axis"], "distance");
+}
+
+#[test]
+fn a_zen_3_is_slow_at_0x001_to_0x01f_by_distance() {
+    has_one_deep_band_to(0x01f, "zen3-read-64KiB-dst.csv", 7.5..9.0);
+    let recording = "zen3-read-64KiB-dst-by-src.csv";
+    let band = has_one_deep_band_to(0x01f, recording, 8.0..10.0);
+    assert_eq!(band["axis"], "distance");
+    let signature = replayed(recording).0["signature"].to_string();
+    assert!(signature.contains("Zen 3, rep movsb at distance 0x001..0x01f"), "{signature}");
 }
 
 #[test]

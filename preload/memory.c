@@ -1,6 +1,10 @@
 /* memcpy and its relatives, where the C library copies with `rep movsb`: above a threshold, below another
  * (both its own, asked by fsprobe), and not where a later part of the source would be overwritten first. */
 #include "object.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
@@ -95,4 +99,46 @@ EXPORT wchar_t *wmempcpy(wchar_t *restrict to, const wchar_t *restrict from, siz
 {
     COUNTED(mempcpy, to, from, count * sizeof *to);
     return (wchar_t *)on(to, from, count * sizeof *to) + count;
+}
+
+/* ---- what grows at another place is copied there, inside the C library ---- */
+
+NEXT(realloc);
+NEXT(malloc_usable_size);
+
+/* Whether realloc is the C library's, which marks blocks of mmap and moves those by mremap: they are not copied. */
+static bool is_librarys;
+
+void look_at_realloc(void)
+{
+    Dl_info of_realloc, of_library;
+    is_librarys = next_realloc && next_memmove && dladdr((void *)next_realloc, &of_realloc)
+        && dladdr((void *)next_memmove, &of_library) && of_realloc.dli_fbase == of_library.dli_fbase;
+}
+
+static bool is_mapped(const void *block)
+{
+    return is_librarys && ((const size_t *)block)[-1] & 2; /* IS_MMAPPED of glibc's malloc.c */
+}
+
+EXPORT void *realloc(void *block, size_t size)
+{
+    size_t held = 0;
+    if (block && size > SHORT && next_malloc_usable_size && is_watched() && size > hot.copies_above && !is_mapped(block))
+        held = next_malloc_usable_size(block);
+    uintptr_t from = (uintptr_t)block;
+    void *now = CALL(realloc)(block, size);
+    if (held && now && (uintptr_t)now != from)
+        counted(CALL_realloc, now, (const void *)from, held < size ? held : size);
+    return now;
+}
+
+EXPORT void *reallocarray(void *block, size_t count, size_t size)
+{
+    size_t all;
+    if (__builtin_mul_overflow(count, size, &all)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(block, all);
 }

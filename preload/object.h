@@ -109,6 +109,9 @@ void count_copy(enum call call, unsigned file, unsigned distance, const void *bu
 void count_end(enum call call, unsigned file, enum kind kind);
 uint64_t keep_name(const char *name, size_t len);
 
+/* memory.c: whether realloc is the C library's own. */
+void look_at_realloc(void);
+
 /* spawn.c: in a child, nobody holds a lock of another thread's. */
 void unlock_all(void);
 /* start.c: removes the object from LD_PRELOAD. */

@@ -106,7 +106,7 @@ enum beyond { SEVERAL_MESSAGES, OTHERS_MEMORY, IO_URING, AIO };
     X(fread) X(fgets) X(getline) X(getdelim) \
     X(write) X(pwrite64) X(writev) X(pwritev) X(pwritev2) X(send) X(sendto) X(sendmsg) \
     X(fwrite) X(fputs) X(puts) \
-    X(memcpy) X(memmove) X(mempcpy)
+    X(memcpy) X(memmove) X(mempcpy) X(realloc)
 
 #define AS_NUMBER(name) CALL_##name,
 enum call { CALLS(AS_NUMBER) };

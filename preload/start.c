@@ -254,6 +254,7 @@ __attribute__((constructor)) static void start(void)
     char counts[sizeof object + 8];
     if (!folder || !copied(counts, object, sizeof counts) || !copied(counts + folder, "counts", 8))
         return;
+    look_at_realloc();
     undress(environ);
     struct header *found = mapped(counts);
     if (!found || found->magic != MAGIC)

@@ -18,6 +18,26 @@ fn buffers_lie_where_they_lie_without_the_object() {
     assert!(watched.contains(String::from_utf8_lossy(&alone).trim_end()), "{watched} {alone:?}");
 }
 
+/// Where the C library has no `rep movsb` at these lengths, nothing is counted.
+#[test]
+fn what_realloc_moves_is_counted() {
+    let Some(workshop) = Workshop::new() else { return };
+    let heap = workshop.build("heap.c", &[]);
+    let watched = workshop.watch(&[text(&heap), "grow"]);
+    let moved: Vec<(u64, u64)> = watched
+        .copies
+        .iter()
+        .filter(|copies| copies.call == "realloc")
+        .map(|copies| (copies.landings.iter().map(|landing| landing.copies).sum(), copies.bytes))
+        .collect();
+    let (most, bytes) = moved.first().copied().unwrap_or((0, 0));
+    let loader = std::path::Path::new("/lib64/ld-linux-x86-64.so.2");
+    let window = fsprobe::host::rep_movsb_window(loader, &[]).unwrap_or((0, u64::MAX));
+    let is_counted = window.0 < 65504 && 65536 < window.1;
+    assert_eq!(moved.is_empty(), !is_counted, "{moved:?}");
+    assert!(!is_counted || (most == 50 && (50 * 65504..50 * 65536).contains(&bytes)), "{moved:?}");
+}
+
 #[test]
 fn a_daemon_is_heard_of_that_has_not_copied_yet() {
     let Some(workshop) = Workshop::new() else { return };

@@ -49,7 +49,7 @@ pub enum Head {
 }
 
 /// A call as it is told, and whether bytes come from the file.
-const CALLS: [(&str, Option<bool>); 26] = [
+const CALLS: [(&str, Option<bool>); 27] = [
     ("read", Some(true)),
     ("pread64", Some(true)),
     ("readv", Some(true)),
@@ -76,6 +76,7 @@ const CALLS: [(&str, Option<bool>); 26] = [
     ("memcpy", None),
     ("memmove", None),
     ("mempcpy", None),
+    ("realloc", None),
 ];
 
 /// Calls on sockets, whose bytes /proc/PID/io does not count.

@@ -18,7 +18,7 @@
 
 #define HEADER_BYTES 4096
 #define PROCESSES_AT HEADER_BYTES
-#define FILES_AT (PROCESSES_AT + PROCESSES * 56)
+#define FILES_AT (PROCESSES_AT + PROCESSES * 72)
 #define STRANGERS_AT (FILES_AT + FILES * 64)
 #define MODULES_AT (STRANGERS_AT + STRANGERS * 32)
 #define NAMES_AT (MODULES_AT + MODULES * 32)
@@ -47,6 +47,7 @@ struct process {
     char name[16];
     uint64_t filtered; /* it has put a filter before its system calls: descriptors are not looked up any more */
     uint64_t has_ended, read, written; /* at its end: bytes of its calls, and of all that it waited for */
+    uint64_t user_ns, system_ns; /* its own CPU time then: nobody may have waited for it */
 };
 
 struct file {

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 union hot_page hot_page __attribute__((aligned(4096)));
@@ -291,6 +292,11 @@ static uint64_t number_behind(const char *text, const char *word)
     return 0;
 }
 
+static uint64_t nanoseconds(struct timeval time)
+{
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_usec * 1000;
+}
+
 /* What the kernel counted for the process and those that it waited for: nobody else may ask once it has ended. */
 void note_end(void)
 {
@@ -308,6 +314,11 @@ void note_end(void)
     struct process *process = &all_processes[hot.process];
     process->read = number_behind(text, "rchar: ");
     process->written = number_behind(text, "wchar: ");
+    struct rusage usage;
+    if (BARE(getrusage, RUSAGE_SELF, &usage, 0, 0) == 0) {
+        process->user_ns = nanoseconds(usage.ru_utime);
+        process->system_ns = nanoseconds(usage.ru_stime);
+    }
     __atomic_store_n(&process->has_ended, 1, __ATOMIC_RELEASE);
 }
 

@@ -14,7 +14,7 @@ mod words;
 pub use bands::of_report;
 pub use streams::streams;
 
-use crate::report::{State, TraceAnswer, TraceBands, Watched};
+use crate::report::{State, TraceAnswer, TraceBands, Unseen, Watched};
 use tally::Tally;
 
 /// A loss below this share of the program's time is no problem of its.
@@ -73,7 +73,11 @@ fn state(loss: &Loss, watched: &Watched, bands: &TraceBands, of_ns: f64) -> Stat
     }
     let blind = match &watched.samples {
         Some(samples) => samples.taken == 0,
-        None => loss.tally.all.weight == 0.0 && !watched.unseen.is_empty(),
+        // bytes that were not seen are weighed: they alone make nothing unknown
+        None => {
+            let is_unknown = |unseen: &Unseen| unseen.bytes.is_none();
+            loss.tally.all.weight == 0.0 && watched.unseen.iter().any(is_unknown)
+        }
     };
     match loss {
         _ if blind => State::Inconclusive,

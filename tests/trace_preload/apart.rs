@@ -47,6 +47,17 @@ fn a_daemon_is_heard_of_that_has_not_copied_yet() {
     assert!(told.iter().any(|what| what.contains("still run")), "{told:?}");
 }
 
+#[test]
+fn the_time_of_those_that_nobody_waited_for_counts() {
+    let Some(workshop) = Workshop::new() else { return };
+    let heap = workshop.build("heap.c", &[]);
+    let script = format!("{} orphan; sleep 2", text(&heap));
+    let watched = workshop.watch(&["sh", "-c", &script]);
+    // on a machine so busy that it still runs it is told of
+    let is_left = watched.unseen.iter().any(|unseen| unseen.what.contains("still run"));
+    assert!(is_left || watched.cpu_ns >= Some(190_000_000), "{:?}", watched.cpu_ns);
+}
+
 /// Where this is root: as nobody, whom the kernel tells nothing of a process that has ended.
 #[test]
 fn ordinary_users_learn_what_a_program_read_and_wrote() {

@@ -117,7 +117,8 @@ impl Doubts {
 
     /// The largest, as the end of a sentence.
     fn most(self) -> Option<String> {
-        let most = self.each_ns.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ns)| *ns > 0.0);
+        let most = self.each_ns.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let most = most.filter(|(_, ns)| *ns > super::TRIFLE_NS);
         most.map(|((what, remedy), _)| format!("most of that in {what} ({remedy})"))
     }
 }

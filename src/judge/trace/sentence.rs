@@ -256,6 +256,11 @@ impl Sentence<'_> {
         };
         match &self.loss.doubt {
             Some(doubt) => format!("cannot tell: {most}: {doubt}."),
+            None if self.watched.watching_ns.is_some_and(|ns| ns > self.of_ns / 2) => {
+                format!(
+                    "cannot tell: {most}, which its stops for fsprobe are most of (--via sample or preload tells)."
+                )
+            }
             None => format!("cannot tell: {most}."),
         }
     }

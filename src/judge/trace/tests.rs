@@ -355,6 +355,18 @@ fn who_ran_what_lost_and_no_more_than_all_is_told() {
 }
 
 #[test]
+fn bytes_that_nobody_saw_are_weighed_also_where_nothing_else_was_seen() {
+    let unseen = |bytes| Unseen { what: "calls".into(), bytes: Some(bytes), ..Unseen::default() };
+    let watched = |bytes| Watched { unseen: vec![unseen(bytes)], ..watched(vec![]) };
+    says(&told(&watched(1221), &zen4()), State::Clean, &["not your problem"]);
+    says(
+        &told(&watched(1 << 30), &zen4()),
+        State::Inconclusive,
+        &["nothing that `app` copied could be seen"],
+    );
+}
+
+#[test]
 fn a_hostile_name_stays_in_its_sentence() {
     let answer = conclude(&watched(vec![reads(8, 10_000)]), &zen4(), "`a\u{1b}[31m\nb`");
     assert!(!answer.sentence.contains(char::is_control), "{:?}", answer.sentence);

@@ -15,7 +15,7 @@ const ROWS: usize = 262_144;
 
 pub const PROCESSES_AT: usize = 4096;
 /// Bytes of what is kept of a process.
-pub const PROCESS_BYTES: usize = 56;
+pub const PROCESS_BYTES: usize = 72;
 const FILES_AT: usize = PROCESSES_AT + PROCESSES * PROCESS_BYTES;
 const STRANGERS_AT: usize = FILES_AT + FILES * 64;
 pub const MODULES_AT: usize = STRANGERS_AT + STRANGERS * 32;
@@ -115,6 +115,8 @@ pub struct Process {
     /// Bytes that it and all that it waited for read and wrote, as the kernel told it at its end; none after another end
     /// than `exit` and `_exit`.
     pub io: Option<[u64; 2]>,
+    /// Nanoseconds of its own CPU time, user and system, at its end; zeros as above.
+    pub spent_ns: [u64; 2],
 }
 
 /// A program that was started without the object.
@@ -170,16 +172,23 @@ impl Counts {
         let count = (self.head(Head::Processes) as usize).min(PROCESSES);
         (0..count)
             .map(|number| {
-                let [pid, first, second, filtered, has_ended, read, written]: [u64; 7] =
+                let [pid, first, second, filtered, has_ended, read, written, user_ns, system_ns]: [u64; 9] =
                     self.record(PROCESSES_AT, number);
                 let name = [first, second];
                 let name: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).collect();
                 let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
                 let name = String::from_utf8_lossy(name).into_owned();
                 let io = (has_ended != 0).then_some([read, written]);
-                Process { pid: pid as u32, name, filtered: filtered != 0, io }
+                let spent_ns = [user_ns, system_ns];
+                Process { pid: pid as u32, name, filtered: filtered != 0, io, spent_ns }
             })
             .collect()
+    }
+
+    /// CPU time that processes told at their ends, user and system: also of those that nobody waited for.
+    pub fn spent_ns(&self) -> [u64; 2] {
+        let all = self.processes();
+        [0, 1].map(|part| all.iter().map(|process| process.spent_ns[part]).sum())
     }
 
     /// Programs that were started without the object, as many as found room.

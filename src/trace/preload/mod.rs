@@ -81,6 +81,9 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let counts = Counts::of(&place.close().map_err(broken)?).map_err(broken)?;
     // an ordinary user is not told of a process that has ended, but it has told itself
     let io = io.or_else(|| Io::told_by(&counts, pid));
+    // the kernel tells of those alone that somebody waited for
+    let told_ns = counts.spent_ns();
+    let spent_ns = spent_ns.map(|spent_ns| [0, 1].map(|part| spent_ns[part].max(told_ns[part])));
     let left = unseen::left(&counts, &folder, began_tick);
     let mut unseen = unseen::tell(&counts, &Known { io, spent_ns, looks: looks.seen() }, &left);
     let mut copies = counts.copies();

@@ -426,7 +426,7 @@ mod tests {
         let told = still_running(&(1..9).filter(|pid| *pid != 4).collect()).unwrap();
         assert!(told.what.ends_with("1, 2, 3, 5, 6, …"), "{}", told.what);
         assert_eq!(still_running(&BTreeSet::new()), None);
-        let process = |filtered| Process { pid: 3, name: "x".into(), filtered, io: None };
+        let process = |filtered| Process { pid: 3, name: "x".into(), filtered, io: None, spent_ns: [0; 2] };
         assert!(filtered(&[process(false), process(true)])[0].whose().ends_with("process 3 (x)"));
     }
 }

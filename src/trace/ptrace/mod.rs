@@ -72,7 +72,9 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     if let (Some(after), Some(before)) = (usage::children_ns(), before_ns) {
         let [user, system] = [0, 1].map(|part| after[part].saturating_sub(before[part]));
         done.watched.cpu_ns = super::all_of(Some(user + system), done.watched.wall_ns, has_outlived);
-        done.watched.unseen.push(unseen::inside(user));
+        // of those that outlived their parents the kernel tells nothing: they may have run all the time
+        let within_ns = if has_outlived { user.max(done.watched.wall_ns) } else { user };
+        done.watched.unseen.push(unseen::inside(within_ns));
         done.watched.unseen.sort();
     }
     Ok(done)

@@ -46,7 +46,7 @@ const ZEN: [Published; 1] = [Published {
 const ZEN3: [Published; 7] = [
     Published {
         says: "`rep movsb` is slow at distances 0x001 to 0x01f: a 64 KiB read from the page cache runs at 2.7 GB/s instead \
-               of 25 (9x, +330 ns/KiB), a 64 MiB read 3x to 4x slower; 0x000 and 0x020 are fast (EPYC 0x00a00f11 in KVM, Linux 6.18).",
+               of 25 (9x, +330 ns/KiB), a 64 MiB read 2.4x to 3.9x slower; 0x000 and 0x020 are fast (EPYC 0x00a00f11 in KVM, Linux 6.18).",
         source: "recordings of this project",
         basis: Basis::Measured,
     },

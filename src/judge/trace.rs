@@ -3,16 +3,16 @@
 mod bands;
 mod costs;
 mod counted;
+mod lengths;
 mod sampled;
 mod sentence;
-mod streams;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use bands::of_report;
-pub use streams::streams;
+pub use lengths::unmeasured;
 
 use crate::report::{State, TraceAnswer, TraceBands, Unseen, Watched};
 use tally::Tally;
@@ -29,6 +29,8 @@ const Z: f64 = 1.645;
 /// What a program's copies come to.
 struct Loss {
     tally: Tally,
+    /// What the program copied itself, where calls were counted.
+    own: Option<Tally>,
     /// Nanoseconds lost at least: what a state may rest on.
     least_ns: f64,
     /// Nanoseconds lost at most, with what could not be seen.
@@ -37,28 +39,57 @@ struct Loss {
     doubt: Option<String>,
 }
 
+impl Loss {
+    /// The same with what the program's own copies lose.
+    fn with(self, own: Loss) -> Loss {
+        let is_own = own.most_ns - own.least_ns > self.most_ns - self.least_ns;
+        Loss {
+            tally: self.tally,
+            own: Some(own.tally),
+            least_ns: self.least_ns + own.least_ns,
+            most_ns: self.most_ns + own.most_ns,
+            doubt: if is_own { own.doubt } else { self.doubt },
+        }
+    }
+
+    /// What lost most: the calls that were counted, or the program's own copies.
+    fn costliest(&self) -> &Tally {
+        let lost = |tally: &&Tally| (tally.all.lost_ns, tally.all.weight > 0.0);
+        let own = self.own.as_ref().filter(|own| lost(own) > lost(&&self.tally));
+        own.unwrap_or(&self.tally)
+    }
+
+    /// What all of them lost, in nanoseconds.
+    fn lost_ns(&self) -> f64 {
+        self.tally.all.lost_ns + self.own.as_ref().map_or(0.0, |own| own.all.lost_ns)
+    }
+}
+
 /// Concludes from what was watched. `who` is what the sentence calls the program: a name in backticks, `the
 /// program`, `this system`.
 pub fn conclude(watched: &Watched, bands: &TraceBands, who: &str) -> TraceAnswer {
     let of_ns = watched.cpu_ns.unwrap_or(watched.wall_ns);
-    let loss = match &watched.samples {
-        Some(samples) => sampled::loss(samples, &watched.unseen, bands, watched.cpu_ns),
-        None => counted::loss(&watched.copies, &watched.unseen, bands),
+    let loss = match (&watched.samples, &watched.own) {
+        (Some(samples), _) => sampled::loss(samples, &watched.unseen, bands, watched.cpu_ns),
+        (None, None) => counted::loss(&watched.copies, &watched.unseen, bands),
+        (None, Some(own)) => {
+            counted::loss(&watched.copies, &watched.unseen, bands).with(sampled::own(own, bands))
+        }
     };
     let state = state(&loss, watched, bands, of_ns as f64);
     let sentence = sentence::Sentence { watched, bands, loss: &loss, of_ns, who }.of(state);
-    let Loss { tally, .. } = loss;
+    let all = || [&loss.tally].into_iter().chain(&loss.own);
     TraceAnswer {
         state,
         sentence,
-        share_in_band: tally.all.share(),
-        lost_ns: Some(tally.all.lost_ns.round() as u64),
+        share_in_band: loss.costliest().all.share(),
+        lost_ns: Some(loss.lost_ns().round() as u64),
         // of calls the penalty, of samples the slowdown is what was measured at some length
         lost_is_estimate: true,
         of_ns,
-        rows: tally.rows(),
-        threads: tally.threads(),
-        distances: tally.distances(),
+        rows: all().flat_map(Tally::rows).collect(),
+        threads: all().flat_map(Tally::threads).collect(),
+        distances: loss.costliest().distances(),
         buffers: counted::buffers(&watched.copies),
     }
 }

@@ -9,7 +9,7 @@ mod tests;
 use super::number::{counted, offset};
 use super::terminal::Style;
 use super::text::{Paint, paint, paragraph};
-use crate::report::{AtOffset, State, Trace, Unseen, Via, percent, printable};
+use crate::report::{AtOffset, OwnCopies, State, Trace, TraceRow, Unseen, percent, printable};
 use table::{Cell, Table, duration, size};
 
 /// Rows of a table; what is beyond is summed up in one line.
@@ -96,44 +96,59 @@ fn heading(trace: &Trace, style: Style) -> String {
             text += &format!(" The kernel dropped {} more.", samples.lost);
         }
     }
+    if let Some(OwnCopies { samples, .. }) = &watched.own {
+        text += &format!(
+            " {} of the time outside the kernel looked for copies of its own.",
+            counted(samples.taken, "sample")
+        );
+    }
     paragraph("", &text, style.width) + &bands::told(&trace.bands, style)
 }
 
+/// Calls that were counted, and places that samples met.
 fn rows(trace: &Trace, most: usize, style: Style) -> String {
     let rows = &trace.answer.rows;
     let several = rows.iter().any(|row| row.program != rows[0].program);
-    let sampled = trace.via == Via::Sample;
-    let mut table = Table::new(&["lost"]);
+    let (places, calls) = places_and_calls(trace);
+    let tables = [calls_table(&calls, several, most, style), places_table(&places, several, most, style)];
+    let told: Vec<String> = tables.into_iter().filter(|table| !table.is_empty()).collect();
+    told.join("\n")
+}
+
+fn places_and_calls(trace: &Trace) -> (Vec<&TraceRow>, Vec<&TraceRow>) {
+    trace.answer.rows.iter().partition(|row| row.copy_ns.is_some())
+}
+
+fn calls_table(rows: &[&TraceRow], several: bool, most: usize, style: Style) -> String {
+    let heads = ["program", "call", "file", "calls", "bytes", "in band", "lost"];
+    let mut table = Table::new(&heads[usize::from(!several)..]);
     for row in rows {
-        let numbers = [
-            Cell::right(row.share_in_band.map_or_else(|| "?".into(), percent), 7),
-            Cell::right(lost(row.lost_ns), 8),
-        ];
-        let cells: Vec<Cell> = if sampled {
-            let program = if several { format!("{}: ", row.program) } else { String::new() };
-            let kernel = row.place.as_ref().map(|kernel| format!(" > {kernel}")).unwrap_or_default();
-            let copies = Cell::right(duration(row.copy_ns.unwrap_or_default()), 9);
-            [Cell::wide(&format!("{program}{}{kernel}", row.what)), copies]
-                .into_iter()
-                .chain(numbers)
-                .collect()
-        } else {
-            let program = several.then(|| Cell::left(&row.program, 10));
-            let file = Cell::tail(&table::file(row));
-            let calls = Cell::right(table::count(row.calls.unwrap_or_default()), 8);
-            let bytes = Cell::right(size(row.bytes.unwrap_or_default()), 8);
-            let call = Cell::left(&row.what, 9);
-            program.into_iter().chain([call, file, calls, bytes]).chain(numbers).collect()
-        };
-        table.push(cells, row.lost_ns > 0);
+        let program = several.then(|| Cell::left(&row.program, 10));
+        let file = Cell::tail(&table::file(row));
+        let calls = Cell::right(table::count(row.calls.unwrap_or_default()), 8);
+        let bytes = Cell::right(size(row.bytes.unwrap_or_default()), 8);
+        let call = Cell::left(&row.what, 9);
+        let cells = program.into_iter().chain([call, file, calls, bytes]).chain(numbers(row));
+        table.push(cells.collect(), row.lost_ns > 0);
     }
-    let heads: Vec<&str> = match (several, sampled) {
-        (_, true) => vec!["what copies", "rep movs", "in band", "lost"],
-        (true, false) => vec!["program", "call", "file", "calls", "bytes", "in band", "lost"],
-        (false, false) => vec!["call", "file", "calls", "bytes", "in band", "lost"],
-    };
-    table.heads(&heads);
     table.text(most, style)
+}
+
+fn places_table(rows: &[&TraceRow], several: bool, most: usize, style: Style) -> String {
+    let mut table = Table::new(&["what copies", "rep movs", "in band", "lost"]);
+    for row in rows {
+        let program = if several { format!("{}: ", row.program) } else { String::new() };
+        let kernel = row.place.as_ref().map(|kernel| format!(" > {kernel}")).unwrap_or_default();
+        let copies = Cell::right(duration(row.copy_ns.unwrap_or_default()), 9);
+        let cells = [Cell::wide(&format!("{program}{}{kernel}", row.what)), copies];
+        table.push(cells.into_iter().chain(numbers(row)).collect(), row.lost_ns > 0);
+    }
+    table.text(most, style)
+}
+
+/// What lies in a band of a row, and what that lost.
+fn numbers(row: &TraceRow) -> [Cell; 2] {
+    [Cell::right(row.share_in_band.map_or_else(|| "?".into(), percent), 7), Cell::right(lost(row.lost_ns), 8)]
 }
 
 /// Who copies, where it is more than one.
@@ -142,15 +157,13 @@ fn threads(trace: &Trace, style: Style) -> String {
     if threads.len() < 2 {
         return String::new();
     }
-    let sampled = trace.via == Via::Sample;
-    let mut table = Table::new(&[
-        "program",
-        "process",
-        "thread",
-        if sampled { "rep movs" } else { "bytes" },
-        "in band",
-        "lost",
-    ]);
+    let copied =
+        match (threads.iter().any(|t| t.bytes.is_some()), threads.iter().any(|t| t.copy_ns.is_some())) {
+            (true, true) => "copied",
+            (false, true) => "rep movs",
+            _ => "bytes",
+        };
+    let mut table = Table::new(&["program", "process", "thread", copied, "in band", "lost"]);
     for thread in threads {
         let copied = thread.copy_ns.map(duration).or(thread.bytes.map(size)).unwrap_or_default();
         table.push(
@@ -173,7 +186,11 @@ fn distances(trace: &Trace, style: Style) -> String {
     if distances.is_empty() {
         return String::new();
     }
-    let of = if trace.via == Via::Sample { "of the time in rep movs" } else { "of the bytes" };
+    // they are those of what lost most
+    let (places, calls) = places_and_calls(trace);
+    let lost = |rows: &[&TraceRow]| rows.iter().map(|row| row.lost_ns).sum::<u64>();
+    let moved = calls.iter().any(|row| row.bytes > Some(0));
+    let of = if lost(&places) > lost(&calls) || !moved { "of the time in rep movs" } else { "of the bytes" };
     let mut table = Table::new(&["distance", of, "in band"]);
     for at in distances {
         table.push(

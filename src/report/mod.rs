@@ -51,8 +51,8 @@ pub use readers::{
 };
 pub use remedy::{AtLength, Remedy};
 pub use trace::{
-    AtOffset, Copies, FileKind, Inside, Landing, Samples, Site, Trace, TraceAnswer, TraceBand, TraceBands,
-    TraceDistance, TracePath, TraceRow, TraceThread, Unseen, Via, Watched,
+    AtOffset, Copies, FileKind, Inside, Landing, OwnCopies, Samples, Site, Trace, TraceAnswer, TraceBand,
+    TraceBands, TraceDistance, TracePath, TraceRow, TraceThread, Unseen, Via, Watched,
 };
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Rejudged, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};

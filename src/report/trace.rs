@@ -78,9 +78,22 @@ pub struct Watched {
     /// What interrupts saw; null for the exact ways.
     #[serde(default)]
     pub samples: Option<Samples>,
+    /// Copies inside the program, which the exact ways do not see, as interrupts saw them; null where none were taken, or
+    /// its code can hold none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnCopies>,
     /// What could not be seen.
     #[serde(default)]
     pub unseen: Vec<Unseen>,
+}
+
+/// What a program copies itself, between the calls that are counted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct OwnCopies {
+    /// Nanoseconds of CPU time outside the kernel.
+    pub user_ns: u64,
+    /// Samples of that time.
+    pub samples: Samples,
 }
 
 /// Something that a way of watching cannot see.

@@ -4,20 +4,32 @@
 use super::assert_preads;
 use super::common::text;
 use super::workshop::{Told, Workshop};
-use fsprobe::report::FileKind;
+use fsprobe::report::{FileKind, OwnCopies};
 use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn copies_of_the_programs_own_are_told_where_its_code_may_hold_some() {
+fn copies_of_the_programs_own_are_sampled_or_told() {
     let Some(workshop) = Workshop::new() else { return };
     let copies = workshop.build("acts.c", &["-DCOPIES"]);
     let watched = workshop.watch(&[text(&copies), "inside", text(&workshop.file)]);
     let told: Vec<_> = watched.unseen.iter().filter(|unseen| unseen.within_ns.is_some()).collect();
-    assert!(told.len() == 1 && told[0].what.contains("copies inside the program"), "{:?}", watched.unseen);
-    assert!(told[0].program.as_deref().is_some_and(|name| name.contains("acts")), "{told:?}");
+    match &watched.own {
+        Some(OwnCopies { user_ns, samples }) => {
+            assert!(told.is_empty() && *user_ns >= 20_000_000, "{told:?} {user_ns}");
+            let met: u64 = samples.inside.iter().map(|inside| inside.samples).sum();
+            assert!(met * 2 > samples.taken, "{met} of {}", samples.taken);
+            assert!(samples.inside.iter().all(|inside| inside.kernel.is_none()), "{samples:?}");
+        }
+        // where nobody may sample
+        None => {
+            assert!(told.len() == 1 && told[0].what.contains("copies inside the program"), "{told:?}");
+            assert!(told[0].program.as_deref().is_some_and(|name| name.contains("acts")), "{told:?}");
+        }
+    }
     // its code is there, and no time was spent in it
-    assert_eq!(workshop.act(&copies, "once", "").unseen, vec![]);
+    let once = workshop.act(&copies, "once", "");
+    assert_eq!((once.unseen, once.own), (vec![], None));
     let acts = workshop.build("acts.c", &[]);
     workshop.act(&acts, "computing", "");
 }

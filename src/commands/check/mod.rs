@@ -1,10 +1,10 @@
 //! `fsprobe check`: the verdict in a blink, per copy path, with cause and remedies.
 
+mod cost;
 mod machine;
 mod plan;
 mod record;
 mod remedies;
-mod streamed;
 
 use super::destination::Destination;
 use super::document::Document;
@@ -20,6 +20,7 @@ use crate::report::{
 use crate::simulate::Model;
 use crate::sweep::{Stop, Unwatched, Watcher, disturbance, evidence};
 use crate::sys::signals::{self, Caught};
+pub use cost::{BandCost, STREAMED, measured as cost};
 use machine::Ready;
 use plan::Group;
 use serde::Serialize;
@@ -27,7 +28,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Instant;
-pub use streamed::{LEN as STREAMED_LEN, Streamed, measured as streamed};
 
 /// Runs the verb.
 ///

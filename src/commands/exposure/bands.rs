@@ -140,15 +140,14 @@ fn with_streams(mut bands: MetBands, model: Option<&str>) -> MetBands {
         return bands;
     };
     let measured = |band: &MetBand| {
-        let streamed = check::streamed(model, PathName::Read, (band.from, band.to))?;
-        Ok(MetBand { slowdown: Some(streamed.slowdown), ..*band })
+        let cost = check::cost(model, PathName::Read, check::STREAMED, (band.from, band.to))?;
+        Ok(MetBand { slowdown: Some(cost.slowdown), ..*band })
     };
     // without the memory for it the shorter reads' slowdown has to do
     let streamed: Result<Vec<MetBand>, Failure> = longest.bands.iter().map(measured).collect();
     if let Ok(streamed) = streamed {
-        bands.source =
-            format!("{}, and one place of each band at {}", bands.source, length(check::STREAMED_LEN));
-        bands.lens.push(BandsAt { len: check::STREAMED_LEN, bands: streamed });
+        bands.source = format!("{}, and one place of each band at {}", bands.source, length(check::STREAMED));
+        bands.lens.push(BandsAt { len: check::STREAMED, bands: streamed });
     }
     bands
 }

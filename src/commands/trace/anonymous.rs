@@ -21,7 +21,8 @@ pub fn of(mut watched: Watched) -> Watched {
         copies.program = numbers.of(&copies.program);
         copies.file = None;
     }
-    for inside in watched.samples.iter_mut().flat_map(|samples| &mut samples.inside) {
+    let own = watched.own.as_mut().map(|own| &mut own.samples);
+    for inside in watched.samples.iter_mut().chain(own).flat_map(|samples| &mut samples.inside) {
         inside.program = numbers.of(&inside.program);
         if let Some(site) = &mut inside.site {
             (site.module, site.symbol, site.line) = (None, None, None);
@@ -44,7 +45,7 @@ fn without_files(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Copies, FileKind, Inside, Samples, Site};
+    use crate::report::{Copies, FileKind, Inside, OwnCopies, Samples, Site};
 
     #[test]
     fn no_name_is_left() {
@@ -79,7 +80,11 @@ mod tests {
         };
         let watched = of(Watched {
             copies: vec![copies],
-            samples: Some(Samples { inside: vec![inside], ..Samples::default() }),
+            samples: Some(Samples { inside: vec![inside.clone()], ..Samples::default() }),
+            own: Some(OwnCopies {
+                samples: Samples { inside: vec![inside], ..Samples::default() },
+                user_ns: 1,
+            }),
             unseen: vec![Unseen {
                 what: "calls of process 7".into(),
                 program: Some("secret (or) so".into()),

@@ -2,8 +2,8 @@
 
 use crate::cli::TraceArgs;
 use crate::commands::Failure;
-use crate::commands::check::{self, Streamed};
-use crate::report::{Report, State, TraceBand, TraceBands, TracePath, Watched, load, printable};
+use crate::commands::check::{self, BandCost};
+use crate::report::{PathName, Report, State, TraceBand, TraceBands, TracePath, Watched, load, printable};
 use crate::sys;
 use crate::{host, judge};
 use std::path::Path;
@@ -51,47 +51,42 @@ fn of_this_machine() -> TraceBands {
 /// The bands of another machine with this one's own, where samples were taken here: their time is this machine's. Where
 /// it cannot be checked, the other's speed has to do.
 pub fn with_here(bands: TraceBands, watched: &Watched) -> TraceBands {
-    if !bands.elsewhere || watched.samples.is_none() {
+    if !bands.elsewhere || (watched.samples.is_none() && watched.own.is_none()) {
         return bands;
     }
     let here = apart(|| check::quick(None)).map(|report| of_report(&report).paths);
     TraceBands { here: here.unwrap_or_default(), ..bands }
 }
 
-/// The bands with what they cost copies that stream from memory, where the program made such: measured now, unless a
-/// report was named, which says what it says.
-pub fn with_streams(mut bands: TraceBands, args: &TraceArgs, watched: &Watched) -> TraceBands {
+/// The bands with what they cost copies of lengths that a check leaves out, where the program made such: measured now,
+/// unless a report was named, which says what it says.
+pub fn with_lengths(mut bands: TraceBands, args: &TraceArgs, watched: &Watched) -> TraceBands {
     if args.report.is_some() {
         return bands;
     }
-    for path in judge::trace::streams(watched, &bands) {
-        let of_path = bands.paths.iter().filter(|known| known.path == path);
-        let Some(longest) = of_path.max_by_key(|known| known.len).cloned() else { continue };
-        if longest.len >= check::STREAMED_LEN {
-            continue;
-        }
-        let measured = |band: &TraceBand| {
-            let place = (band.from, band.to);
-            apart(|| check::streamed(args.simulate.as_deref(), path, place)).map(|streamed| (*band, streamed))
-        };
-        // without the memory for it the estimate stays that of shorter copies
-        let Ok(measured) = longest.bands.iter().map(measured).collect::<Result<Vec<_>, _>>() else {
-            continue;
-        };
-        let band = |(band, Streamed { slowdown, penalty_ns_per_kib, .. })| TraceBand {
-            slowdown,
-            penalty_ns_per_kib,
-            ..band
-        };
-        bands.paths.push(TracePath {
-            path,
-            len: check::STREAMED_LEN,
-            baseline_bytes_per_s: measured.first().map(|(_, streamed)| streamed.baseline_bytes_per_s),
-            bands: measured.into_iter().map(band).collect(),
-        });
-    }
+    let measured = judge::trace::unmeasured(watched, &bands)
+        .into_iter()
+        .filter_map(|(path, len)| at_length(&bands, args.simulate.as_deref(), path, len))
+        .collect::<Vec<_>>();
+    bands.paths.extend(measured);
     bands.paths.sort_by_key(|path| (path.path, path.len));
     bands
+}
+
+/// A path's bands with what they cost copies of a length. None without the memory for it: what shorter copies lose has to
+/// do then.
+fn at_length(bands: &TraceBands, model: Option<&str>, path: PathName, len: u64) -> Option<TracePath> {
+    let of_path = bands.paths.iter().filter(|known| known.path == path);
+    let nearest = of_path.min_by_key(|known| known.len.abs_diff(len))?;
+    let mut at_length =
+        TracePath { path, len, baseline_bytes_per_s: None, bands: Vec::with_capacity(nearest.bands.len()) };
+    for band in &nearest.bands {
+        let cost = apart(|| check::cost(model, path, len, (band.from, band.to))).ok()?;
+        let BandCost { slowdown, penalty_ns_per_kib, baseline_bytes_per_s } = cost;
+        at_length.baseline_bytes_per_s.get_or_insert(baseline_bytes_per_s);
+        at_length.bands.push(TraceBand { slowdown, penalty_ns_per_kib, ..*band });
+    }
+    Some(at_length)
 }
 
 /// In a thread of its own: a check pins itself to a CPU, and a command must not inherit that.
@@ -135,7 +130,6 @@ fn is_of_another_cpu(report: &Report) -> bool {
 mod tests {
     use super::*;
     use crate::commands::sweep::simulated;
-    use crate::report::{PathName, TracePath};
     use crate::simulate::Model;
 
     #[test]

@@ -53,7 +53,7 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
     let (via, via_reason, done) = watched(args, target, &subject, &bands, &signals)?;
     let cut_short = args.time.is_some() && signals.ended();
     let bands = bands::with_here(bands, &done.watched);
-    let bands = if cut_short { bands } else { bands::with_streams(bands, args, &done.watched) };
+    let bands = if cut_short { bands } else { bands::with_lengths(bands, args, &done.watched) };
     let watched = if args.anonymous { anonymous::of(done.watched) } else { done.watched };
     let answer = judge::trace::conclude(&watched, &bands, &subject.who);
     let trace = Trace { watched, answer, ..subject.unwatched(via, via_reason, bands) };

@@ -73,8 +73,12 @@ pub fn lengths<'a>(all: &'a [TracePath], paths: &[PathName]) -> impl Iterator<It
 
 /// The same at the length nearest to this one.
 pub fn measured<'a>(all: &'a [TracePath], paths: &[PathName], len: f64) -> Option<&'a TracePath> {
-    let far = |path: &TracePath| ((path.len.max(1) as f64) / len.max(1.0)).log2().abs();
-    lengths(all, paths).min_by(|a, b| far(a).total_cmp(&far(b)))
+    lengths(all, paths).min_by(|a, b| far(a.len, len).total_cmp(&far(b.len, len)))
+}
+
+/// How far two lengths are apart, by ratio.
+pub fn far(one: u64, other: f64) -> f64 {
+    (one.max(1) as f64 / other.max(1.0)).log2().abs()
 }
 
 /// The band of a path that holds a distance.

@@ -62,7 +62,13 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
     let hidden = unseen.iter().find(|unseen| unseen.any && worst.is_some());
     let lost_ns = tally.all.lost_ns;
     let most_ns = if hidden.is_some() { f64::INFINITY } else { lost_ns + doubts.all_ns };
-    Loss { tally, least_ns: lost_ns, most_ns, doubt: hidden.map(words::not_seen).or_else(|| doubts.most()) }
+    Loss {
+        tally,
+        own: None,
+        least_ns: lost_ns,
+        most_ns,
+        doubt: hidden.map(words::not_seen).or_else(|| doubts.most()),
+    }
 }
 
 /// What bytes lose in a band.

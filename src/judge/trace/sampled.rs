@@ -3,7 +3,7 @@
 use super::costs;
 use super::tally::{Tally, What, Who};
 use super::{Loss, Z, words};
-use crate::report::{Inside, PathName, Samples, Site, TraceBand, TraceBands, TracePath, Unseen};
+use crate::report::{Inside, OwnCopies, PathName, Samples, Site, TraceBand, TraceBands, TracePath, Unseen};
 
 /// The shortest length whose slowdown is taken, and that of copies of unknown length: at shorter ones the time of a call
 /// is mostly not that of its copy, which is what samples are of.
@@ -78,7 +78,21 @@ pub fn loss(samples: &Samples, unseen: &[Unseen], bands: &TraceBands, cpu_ns: Op
             None => doubt(samples, cpu_ns, unseen_ns > 0.0),
         }),
         tally,
+        own: None,
     }
+}
+
+/// What a program's own copies lose, of which samples beside the counting of calls tell: of the time outside the kernel
+/// all was sampled.
+pub fn own(own: &OwnCopies, bands: &TraceBands) -> Loss {
+    let samples = Samples { kernel_seen: true, ..own.samples.clone() };
+    let loss = loss(&samples, &[], bands, Some(own.user_ns));
+    let gap_ns = own.user_ns as f64 - samples.taken as f64 * samples.period_ns as f64;
+    let doubt = match is_gap(gap_ns, Some(own.user_ns)) {
+        true => "processes or threads that live shorter than the time between samples may copy on their own",
+        false => "whether it copies on its own, between its calls, too few samples tell; a longer run would",
+    };
+    Loss { doubt: Some(doubt.into()), ..loss }
 }
 
 /// The share of a sample's time that is lost in a band; of another machine's band, what would come on top of it there. The

@@ -1,7 +1,7 @@
 //! The verdict on a program in a sentence or two.
 
 use super::Loss;
-use super::tally::Sum;
+use super::tally::{Sum, Tally};
 use super::words::{bands, duration, percent, size, span};
 use crate::report::{Copies, FileKind, PAGE, State, TraceBands, Watched, printable};
 use std::collections::BTreeSet;
@@ -51,8 +51,7 @@ impl Sentence<'_> {
 
     /// The same, with the program that lost most where another ran it.
     fn culprit(&self) -> String {
-        let tally = &self.loss.tally;
-        let most = tally.threads().into_iter().filter(|thread| thread.lost_ns > 0);
+        let most = self.tally().threads().into_iter().filter(|thread| thread.lost_ns > 0);
         let programs: BTreeSet<String> = most.map(|thread| thread.program).collect();
         let named = self.who.trim_matches('`');
         match programs.first() {
@@ -68,15 +67,21 @@ impl Sentence<'_> {
         }
     }
 
+    /// What the sentence is about: what lost most.
+    fn tally(&self) -> &Tally {
+        self.loss.costliest()
+    }
+
+    /// Whether that are calls.
     fn counted(&self) -> bool {
-        self.watched.samples.is_none()
+        self.tally().in_bytes
     }
 
     fn affected(&self) -> String {
-        let all = &self.loss.tally.all;
-        let share = percent(all.share().unwrap_or_default());
+        let share = percent(self.tally().all.share().unwrap_or_default());
         let (who, place) = (self.culprit(), self.place());
-        let (lost, of) = (duration(all.lost_ns), duration(self.of_ns as f64));
+        let lost_ns = self.loss.lost_ns();
+        let (lost, of) = (duration(lost_ns), duration(self.of_ns as f64));
         let landed = match self.counted() {
             true => {
                 let done = match self.way(|sum| sum.weight, 0.9) {
@@ -95,7 +100,7 @@ impl Sentence<'_> {
                 "on the machine of {}, that would take about {lost} on top of the {of} here",
                 self.bands.source
             )
-        } else if all.lost_ns >= NEARLY_ALL * self.of_ns as f64 {
+        } else if lost_ns >= NEARLY_ALL * self.of_ns as f64 {
             format!("nearly all of {of} lost")
         } else {
             format!("about {lost} of {of} lost")
@@ -109,7 +114,7 @@ impl Sentence<'_> {
 
     /// Where the copies landed that cost most.
     fn place(&self) -> String {
-        match self.loss.tally.most_hit() {
+        match self.tally().most_hit() {
             Some((from, to)) if (1..=to).contains(&from) && to < 0x100 && from < to => {
                 format!("{from} to {to} bytes past their source's page offset")
             }
@@ -120,7 +125,7 @@ impl Sentence<'_> {
 
     /// The way that more than a share of the bytes went.
     fn way(&self, of: impl Fn(&Sum) -> f64, share: f64) -> Way {
-        let ways = &self.loss.tally.ways;
+        let ways = &self.tally().ways;
         let limit = ways.values().map(&of).sum::<f64>() * share;
         let most = |from_file| ways.get(&from_file).is_some_and(|sum| of(sum) > limit);
         match (most(Some(true)), most(Some(false))) {
@@ -181,29 +186,32 @@ impl Sentence<'_> {
             };
             return format!("not your problem: no deep band in {}{elsewhere}.", self.bands.source);
         }
-        let all = &self.loss.tally.all;
+        let all = &self.tally().all;
         let bands = bands(self.bands);
         if all.inside > 0.0 {
-            let (lost, of) = (duration(all.lost_ns), duration(self.of_ns as f64));
+            let (lost, of) = (duration(self.loss.lost_ns()), duration(self.of_ns as f64));
             let what = if self.counted() { "the bytes" } else { "the time in rep movs" };
             return format!(
                 "not your problem: {} of {what} of {who} fell into a deep band ({bands}), which costs about {lost} of {of}.",
                 percent(all.share().unwrap_or_default())
             );
         }
-        match &self.watched.samples {
-            Some(samples) => format!(
+        if let Some(samples) = &self.watched.samples {
+            return format!(
                 "not your problem: of {} samples of {who}, none was in a copy inside a deep band ({bands}).",
                 samples.taken
+            );
+        }
+        let own = self.watched.own.as_ref().map_or(String::new(), |own| {
+            format!(", nor was any of {} samples between its calls in one", own.samples.taken)
+        });
+        match self.loss.tally.all.known {
+            0.0 => format!(
+                "not your problem: nothing that {who} was seen to copy could lie in a deep band ({bands}){own}."
             ),
-            None if all.known == 0.0 => {
-                format!(
-                    "not your problem: nothing that {who} was seen to copy could lie in a deep band ({bands})."
-                )
-            }
-            None => format!(
-                "not your problem: of the {} that {who} copied at distances that are known, none landed in a deep band ({bands}).",
-                size(all.known)
+            known => format!(
+                "not your problem: of the {} that {who} copied at distances that are known, none landed in a deep band ({bands}){own}.",
+                size(known)
             ),
         }
     }
@@ -229,14 +237,14 @@ impl Sentence<'_> {
                 self.remedy()
             );
         }
-        if self.loss.tally.all.weight == 0.0 && self.counted() {
+        if self.tally().all.weight == 0.0 && self.counted() && self.watched.own.is_none() {
             return format!(
                 "cannot tell: nothing that {} copied could be seen{}.",
                 self.who(),
                 self.remedy()
             );
         }
-        let lost = match self.loss.tally.all.lost_ns {
+        let lost = match self.loss.lost_ns() {
             0.0 => "nothing".into(),
             ns => duration(ns),
         };
@@ -264,9 +272,7 @@ impl Sentence<'_> {
             None => format!("cannot tell: {most}."),
         }
     }
-}
 
-impl Sentence<'_> {
     /// What shows most of what was not seen.
     fn remedy(&self) -> String {
         let remedy = self.watched.unseen.iter().find_map(|unseen| unseen.remedy.as_deref());

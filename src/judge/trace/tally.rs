@@ -62,7 +62,7 @@ pub struct Tally {
     /// From files, to files, and neither.
     pub ways: BTreeMap<Option<bool>, Sum>,
     /// Whether weights are bytes; else they are nanoseconds.
-    in_bytes: bool,
+    pub in_bytes: bool,
     rows: BTreeMap<What, Row>,
     threads: BTreeMap<Who, Sum>,
     distances: BTreeMap<Option<u16>, Sum>,

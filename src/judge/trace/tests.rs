@@ -1,5 +1,6 @@
+mod lengths;
+mod own;
 mod sampled;
-mod streams;
 
 use super::conclude;
 use crate::report::{

@@ -66,11 +66,6 @@ impl<'a> Table<'a> {
         Table { heads: heads.to_vec(), rows: vec![] }
     }
 
-    /// Other headings.
-    pub fn heads(&mut self, heads: &[&'a str]) {
-        self.heads = heads.to_vec();
-    }
-
     /// A row; `marked` where it is the one to look at.
     pub fn push(&mut self, cells: Vec<Cell>, marked: bool) {
         self.rows.push((cells, marked));

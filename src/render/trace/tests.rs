@@ -1,7 +1,7 @@
 use super::*;
 use crate::report::{
     FileKind, PathName, Samples, TraceAnswer, TraceBand, TraceBands, TraceDistance, TracePath, TraceRow,
-    TraceThread, Watched,
+    TraceThread, Via, Watched,
 };
 use expect_test::expect_file;
 
@@ -176,6 +176,18 @@ fn samples() {
     let text = text(&sampled(), PLAIN);
     fits(&text);
     expect_file!["../../../tests/golden/trace/sampled.txt"].assert_eq(&text);
+}
+
+#[test]
+fn counted_calls_with_copies_of_the_program_itself() {
+    let (mut trace, samples) = (counted(), sampled());
+    let samples_of = |trace: &Trace| trace.watched.samples.clone().unwrap();
+    trace.watched.own = Some(OwnCopies { user_ns: 3_000_000_000, samples: samples_of(&samples) });
+    trace.answer.rows.extend(samples.answer.rows);
+    trace.answer.threads.extend(samples.answer.threads);
+    let text = text(&trace, PLAIN);
+    fits(&text);
+    expect_file!["../../../tests/golden/trace/both.txt"].assert_eq(&text);
 }
 
 #[test]

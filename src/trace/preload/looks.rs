@@ -13,7 +13,7 @@ const RAREST: Duration = Duration::from_millis(500);
 pub const MOST: usize = 64;
 
 /// What was seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Files of which code was mapped.
     pub code: BTreeSet<String>,

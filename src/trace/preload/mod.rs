@@ -13,6 +13,7 @@ mod place;
 mod program;
 mod unseen;
 
+use super::sample::Beside;
 use super::{Done, Launch, TraceError};
 use crate::report::Watched;
 use crate::sys::child::Preparation;
@@ -62,12 +63,18 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let mut launch = launch.clone();
     launch.environment.push((VARIABLE.into(), preloaded(&launch, place.object())));
 
+    let mut beside = Beside::open(&launch, true);
     let (began, before) = (clock::now_ns(), usage::children_ns());
     let mut child = launch.start(Preparation::default())?;
     // what it starts begins no sooner; where it has ended already, that was just now
     let began_tick = proc::began(child.id()).or_else(|| proc::began(std::process::id()));
     let mut looks = Looks::new();
-    wait_until_ended(child.id(), on_signal, &mut || looks.turn(child.id(), &place));
+    Beside::during(&mut beside, |drain| {
+        wait_until_ended(child.id(), on_signal, &mut || {
+            looks.turn(child.id(), &place);
+            drain();
+        });
+    });
     let wall_ns = clock::now_ns().saturating_sub(began);
     let pid = child.id();
     let io = Io::of(pid);
@@ -85,7 +92,12 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let told_ns = counts.spent_ns();
     let spent_ns = spent_ns.map(|spent_ns| [0, 1].map(|part| spent_ns[part].max(told_ns[part])));
     let left = unseen::left(&counts, &folder, began_tick);
-    let mut unseen = unseen::tell(&counts, &Known { io, spent_ns, looks: looks.seen() }, &left);
+    let known = Known { io, spent_ns, looks: looks.seen() };
+    let mut unseen = unseen::tell(&counts, &known, &left);
+    let inside = unseen::inside(&counts, &known);
+    let own = beside.and_then(|beside| beside.end(spent_ns.map_or(0, |[user, _]| user)));
+    let own = own.filter(|(own, _)| inside.is_some() || !own.samples.inside.is_empty());
+    unseen.extend(inside.filter(|_| own.is_none()));
     let mut copies = counts.copies();
     if let Err(why) = &window {
         unseen.push(unseen::thresholds(why));
@@ -93,7 +105,14 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     }
     let cpu_ns = super::all_of(spent_ns.map(|[user, system]| user + system), wall_ns, !left.is_empty());
     Ok(Done {
-        watched: Watched { wall_ns, cpu_ns, copies, unseen, ..Watched::default() },
+        watched: Watched {
+            wall_ns,
+            cpu_ns,
+            copies,
+            own: own.map(|(own, _)| own),
+            unseen,
+            ..Watched::default()
+        },
         status: Some(status),
     })
 }

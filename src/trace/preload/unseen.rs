@@ -68,7 +68,6 @@ pub fn tell(counts: &Counts, known: &Known, left: &BTreeSet<u32>) -> Vec<Unseen>
     all.extend(filtered(&counts.processes()));
     all.extend(still_running(left));
     all.extend(missing_bytes(counts, known.io));
-    all.extend(known.spent_ns.and_then(|[user_ns, _]| inside(counts, &known.looks, user_ns)));
     all.extend(between_files(counts.head(Head::BetweenFiles)));
     all.extend(beyond(counts.head(Head::Beyond), &known.looks));
     all.extend(without_room(counts));
@@ -129,7 +128,8 @@ pub fn thresholds(why: &str) -> Unseen {
 
 /// Copies that the program or its libraries make themselves, where there was time for many and their code may hold
 /// some.
-fn inside(counts: &Counts, looks: &Seen, user_ns: u64) -> Option<Unseen> {
+pub fn inside(counts: &Counts, known: &Known) -> Option<Unseen> {
+    let (looks, [user_ns, _]) = (&known.looks, known.spent_ns?);
     let within_ns = Some(inside::within(user_ns)?);
     let told = unseen(
         "copies inside the program, past the C library's functions".into(),
@@ -383,23 +383,26 @@ mod tests {
         };
         put(&mut bytes, 3, "/lib/libc.so.6", 0);
         let harmless = Counts::of(&bytes).unwrap();
+        let inside_of = |counts: &Counts, looks: &Seen, user_ns| {
+            inside(counts, &Known { io: None, spent_ns: Some([user_ns, 0]), looks: looks.clone() })
+        };
         let looks = Seen::default();
-        assert_eq!(inside(&harmless, &looks, MUCH_NS), None, "its copies are counted");
+        assert_eq!(inside_of(&harmless, &looks, MUCH_NS), None, "its copies are counted");
         put(&mut bytes, 4, "/proc/self/exe", 100);
         let own = Counts::of(&bytes).unwrap();
         assert_eq!(own.modules(), ["/lib/libc.so.6", "/proc/self/exe"]);
-        let found = inside(&own, &looks, MUCH_NS).unwrap();
+        let found = inside_of(&own, &looks, MUCH_NS).unwrap();
         assert!(
             found.within_ns == Some(MUCH_NS) && found.program.as_deref() == Some("/proc/self/exe"),
             "{found:?}"
         );
-        assert_eq!(inside(&own, &looks, MUCH_NS - 1), None);
+        assert_eq!(inside_of(&own, &looks, MUCH_NS - 1), None);
         let loaded = Seen { code: ["/gone/library.so".into()].into(), ..Seen::default() };
-        assert!(inside(&harmless, &loaded, MUCH_NS).is_some(), "it was dropped before the end");
+        assert!(inside_of(&harmless, &loaded, MUCH_NS).is_some(), "it was dropped before the end");
         let made = Seen { has_own_code: true, has_rings: true, ..Seen::default() };
-        assert!(inside(&harmless, &made, MUCH_NS).is_some_and(|told| told.what.contains("made while")));
+        assert!(inside_of(&harmless, &made, MUCH_NS).is_some_and(|told| told.what.contains("made while")));
         assert_eq!(beyond(0, &made).iter().map(|told| told.what.as_str()).collect::<Vec<_>>(), ["io_uring"]);
-        assert!(inside(&counts(&[(Head::LostModules, 1)]), &looks, MUCH_NS).is_some());
+        assert!(inside_of(&counts(&[(Head::LostModules, 1)]), &looks, MUCH_NS).is_some());
     }
 
     #[test]

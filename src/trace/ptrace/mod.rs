@@ -14,6 +14,7 @@ mod turns;
 mod unseen;
 mod watcher;
 
+use super::sample::Beside;
 use super::{Done, Launch, TraceError};
 use crate::report::Watched;
 use crate::sys::child::{Gate, NO_FILTER, Preparation};
@@ -48,6 +49,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let (own, other) = UnixStream::pair().map_err(|error| broken("socketpair(2)", error))?;
     let gate = Gate { own: own.as_raw_fd(), other: other.as_raw_fd(), filter: filter() };
     let _outlived = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].map(Outlived::begin);
+    let mut beside = Beside::open(launch, false);
     let before_ns = usage::children_ns();
     let (traced, started) = thread::scope(|scope| -> io::Result<_> {
         let alive = Alive::default();
@@ -57,7 +59,10 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
         thread::Builder::new().spawn_scoped(scope, move || drop(sender.send(trace(other, seen_alive))))?;
         let started = launch.start(Preparation { gate: Some(gate), ..Preparation::default() });
         drop(own);
-        Ok((traced(&receiver, started.as_ref().ok(), &alive, on_signal), started))
+        let ended = Beside::during(&mut beside, |drain| {
+            traced(&receiver, started.as_ref().ok(), &alive, on_signal, drain)
+        });
+        Ok((ended, started))
     })
     .map_err(|error| broken("cannot start a thread", error))?;
     let (mut done, has_outlived) = match (traced, started) {
@@ -74,7 +79,14 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
         done.watched.cpu_ns = super::all_of(Some(user + system), done.watched.wall_ns, has_outlived);
         // of those that outlived their parents the kernel tells nothing: they may have run all the time
         let within_ns = if has_outlived { user.max(done.watched.wall_ns) } else { user };
-        done.watched.unseen.push(unseen::inside(within_ns));
+        match beside.and_then(|beside| beside.end(user)) {
+            Some((own, ran_ns)) => {
+                // those that outlived their parents are among it
+                done.watched.cpu_ns = Some(ran_ns.max(user + system));
+                done.watched.own = Some(own);
+            }
+            None => done.watched.unseen.push(unseen::inside(within_ns)),
+        }
         done.watched.unseen.sort();
     }
     Ok(done)
@@ -92,12 +104,14 @@ fn traced(
     child: Option<&Child>,
     alive: &Alive,
     on_signal: &dyn Fn() -> Option<i32>,
+    turn: &mut dyn FnMut(),
 ) -> Traced {
     // Not by its number, which another process may have once it has ended.
     let handle: Option<OwnedFd> = child
         .and_then(|child| Pid::from_raw(child.id().cast_signed()))
         .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     loop {
+        turn();
         match receiver.recv_timeout(LOOK) {
             Ok(traced) => return traced,
             Err(RecvTimeoutError::Disconnected) => {

@@ -5,6 +5,7 @@
 //! static ones, other languages' runtimes, all threads and children are seen alike. An ordinary user sees copies
 //! in user space at perf_event_paranoid 2, and those inside the kernel at 1.
 
+mod beside;
 mod copying;
 mod kernel;
 mod machine;
@@ -20,6 +21,7 @@ use crate::sys::clock::now_ns;
 use crate::sys::perf::PerfError;
 use crate::sys::perf_sample::{Event, Wanted, Whose};
 use crate::sys::proc::is_running;
+pub use beside::Beside;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use session::Session;
 use std::collections::BTreeSet;

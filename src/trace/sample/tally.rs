@@ -37,6 +37,8 @@ struct Count {
 pub struct Tally {
     pub world: World,
     pub copying: Copying,
+    /// Whether copies inside the C library are left out, since they are counted otherwise.
+    pub without_libc: bool,
     kernel: Option<Kernel>,
     taken: u64,
     lost: u64,
@@ -51,6 +53,7 @@ impl Tally {
         Tally {
             world: World::default(),
             copying: Copying::new(),
+            without_libc: false,
             kernel: None,
             taken: 0,
             lost: 0,
@@ -80,7 +83,7 @@ impl Tally {
             true => self.copying.in_kernel(&mut self.kernel, sample.ip, registers),
             false => self.copying.in_user(&mut self.world, sample.pid, sample.ip, registers),
         };
-        if !is_copy {
+        if !is_copy || (self.without_libc && self.is_in_libc(sample)) {
             return;
         }
         let place = match (&sample.user, sample.in_kernel) {
@@ -100,6 +103,12 @@ impl Tally {
         let count = self.inside.entry(key).or_default();
         count.samples += 1;
         count.dst = registers.di as u16 & 0xfff;
+    }
+
+    /// Whether it met user space inside the C library.
+    fn is_in_libc(&self, sample: &Sample<'_>) -> bool {
+        let (module, _) = self.world.place(sample.pid, sample.ip);
+        !sample.in_kernel && module.is_some_and(|id| is_plumbing(self.world.module_name(id), None))
     }
 
     /// The innermost place outside the C library: of the copy itself, or of the call into the kernel.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, assert_fails, stderr, stdout, text};
+use common::{Place, assert_fails, forbid, stderr, stdout, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -325,7 +325,10 @@ fn a_program_that_may_copy_unseen_is_not_clean() {
     let place = Place::new();
     let script = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done";
     let args = ["trace", "--simulate", "zen4", "--via", "ptrace", "--exit-code", "--", "sh", "-c", script];
-    let output = place.run(&args);
+    let mut command = place.fsprobe(&args);
+    // SAFETY: prctl(2) is all that runs in the child.
+    unsafe { command.pre_exec(|| forbid(libc::SYS_perf_event_open)) };
+    let output = command.output().unwrap();
     if stderr(&output).contains("no way of watching is open here") {
         eprintln!("skipped: {}", stderr(&output));
         return;
@@ -333,4 +336,34 @@ fn a_program_that_may_copy_unseen_is_not_clean() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let said = stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("copies inside the program") && said.contains("--via sample"), "{said}");
+}
+
+#[test]
+fn a_programs_own_copies_are_found_beside_its_calls() {
+    let place = Place::new();
+    let program = place.path("own");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace/own.c");
+    match Command::new("cc").args(["-O1", source, "-o", text(&program)]).status() {
+        Ok(built) => assert!(built.success()),
+        Err(error) => return eprintln!("skipped, there is no compiler: {error}"),
+    }
+    for via in ["preload", "ptrace"] {
+        let args = ["--simulate", "zen4", "--via", via, "--json", "--exit-code", "--", text(&program)];
+        let output = place.run(&[&["trace"], &args[..]].concat());
+        let Ok(told) = serde_json::from_str::<Value>(&stderr(&output)) else {
+            eprintln!("skipped: {}", stderr(&output));
+            continue;
+        };
+        let (watched, answer) = (&told["trace"]["watched"], &told["trace"]["answer"]);
+        if watched["own"].is_null() {
+            assert_eq!(output.status.code(), Some(3), "samples are forbidden here: {answer}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1), "{answer}");
+        let sentence = answer["sentence"].as_str().unwrap();
+        assert!(sentence.contains("of the time that `own` spent in rep movs"), "{sentence}");
+        let rows = answer["rows"].as_array().unwrap();
+        let own = rows.iter().find(|row| row["copy_ns"].as_u64() > Some(0)).unwrap();
+        assert!(own["what"].as_str().unwrap().contains("copy"), "{own}");
+    }
 }

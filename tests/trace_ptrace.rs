@@ -6,6 +6,8 @@ mod behaviour;
 mod common;
 #[path = "trace_ptrace/job.rs"]
 mod job;
+#[path = "trace_ptrace/own.rs"]
+mod own;
 #[path = "trace_ptrace/programs.rs"]
 mod programs;
 #[path = "trace_ptrace/strace.rs"]
@@ -180,12 +182,16 @@ fn what_goes_from_file_to_file_is_told_with_its_bytes() {
 }
 
 #[test]
-fn cpu_time_that_nobody_waited_for_is_not_told() {
+fn cpu_time_that_nobody_waited_for_is_sampled_or_not_told() {
     let script = |last: &str| format!("(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done){last}");
     let Some(done) = watched(&["sh", "-c", &script("")]) else { return };
     assert!(done.watched.cpu_ns.is_some());
     let Some(left) = watched(&["sh", "-c", &script(" & exit 0")]) else { return };
-    assert_eq!(left.watched.cpu_ns, None, "of {} ns", left.watched.wall_ns);
+    let whole = done.watched.cpu_ns.map(|ns| ns / 2);
+    match (&left.watched.own, left.watched.cpu_ns) {
+        (None, cpu_ns) => assert_eq!(cpu_ns, None, "of {} ns", left.watched.wall_ns),
+        (Some(_), cpu_ns) => assert!(cpu_ns > whole, "{cpu_ns:?} {whole:?}"),
+    }
 }
 
 #[test]

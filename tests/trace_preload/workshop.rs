@@ -16,7 +16,7 @@ pub const RESULT: &str = "FSPROBE_TEST_RESULT";
 
 #[derive(Serialize, Deserialize)]
 pub enum Told {
-    Done { watched: Watched, code: Option<i32>, signal: Option<i32> },
+    Done { watched: Box<Watched>, code: Option<i32>, signal: Option<i32> },
     Refused(u8, String),
     Closed(String),
 }
@@ -29,7 +29,7 @@ fn watcher() {
     let told = match preload::watch(&Launch { words, environment: vec![] }, &|| None) {
         Ok(done) => {
             let status = done.status.unwrap();
-            Told::Done { watched: done.watched, code: status.code(), signal: status.signal() }
+            Told::Done { watched: Box::new(done.watched), code: status.code(), signal: status.signal() }
         }
         Err(TraceError::Refused(refused)) => Told::Refused(refused.code(), refused.to_string()),
         Err(error) => Told::Closed(error.to_string()),
@@ -102,7 +102,7 @@ impl Workshop {
     pub fn watch(&self, words: &[&str]) -> Watched {
         let output = self.watcher(words).output().unwrap();
         match self.told(&output) {
-            Told::Done { watched, code: Some(0), .. } => watched,
+            Told::Done { watched, code: Some(0), .. } => *watched,
             Told::Done { code, signal, .. } => panic!("{code:?} {signal:?} {output:?}"),
             Told::Refused(_, why) | Told::Closed(why) => panic!("{why}"),
         }

@@ -35,7 +35,7 @@ pub fn rust() -> Option<PathBuf> {
 }
 
 /// A program, or what the compiler says; none, said aloud, where there is no compiler.
-fn built(name: &str, compiler: &str, args: &[&str]) -> Option<Result<PathBuf, String>> {
+pub fn built(name: &str, compiler: &str, args: &[&str]) -> Option<Result<PathBuf, String>> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     match Command::new(compiler).args(args).arg("-o").arg(&program).output() {
         Ok(output) if output.status.success() => Some(Ok(program)),

@@ -208,7 +208,7 @@ fn doubt(samples: &Samples, cpu_ns: Option<u64>, unseen: bool) -> String {
             "processes or threads that live shorter than the time between interrupts are met by few of them; count a \
              command's calls with --via preload"
         }
-        _ => "too few samples tell; watch it longer, or count a command's calls with --via preload or ptrace",
+        _ => "too few samples tell: a longer run or watch would, and --via preload or ptrace counts a command's calls",
     }
     .into()
 }

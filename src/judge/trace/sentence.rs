@@ -254,11 +254,9 @@ impl Sentence<'_> {
                 format!("{seen}, and could have lost nearly all of {}", duration(self.of_ns as f64))
             }
             ns if ns.is_finite() => {
-                format!(
-                    "{seen}, and could have lost up to {} of {}",
-                    duration(ns),
-                    duration(self.of_ns as f64)
-                )
+                let of = if self.bands.elsewhere { "on top of the" } else { "of" };
+                let all = duration(self.of_ns as f64);
+                format!("{seen}, and could have lost up to {} {of} {all}", duration(ns))
             }
             _ => seen,
         };

@@ -70,7 +70,8 @@ pub struct TraceAnswer {
     pub state: State,
     /// The verdict in a sentence or two.
     pub sentence: String,
-    /// Share of the bytes (exact ways) or of the time in `rep movs` (`sample`) inside deep bands; null without any.
+    /// Share of the bytes (calls that were counted) or of the time in `rep movs` (samples) inside deep bands, of those that
+    /// lost more where there are both; null without any.
     pub share_in_band: Option<f64>,
     /// Nanoseconds lost.
     pub lost_ns: Option<u64>,
@@ -79,13 +80,13 @@ pub struct TraceAnswer {
     pub lost_is_estimate: bool,
     /// Nanoseconds that the loss is a part of: CPU time, or wall time where that is unknown.
     pub of_ns: u64,
-    /// What copies, the costliest first: a call and a file, or a place in the program.
+    /// What copies, the costliest first: calls by file, then places in the program.
     #[serde(default)]
     pub rows: Vec<TraceRow>,
-    /// Who copies, the costliest first: a process (exact ways) or a thread (`sample`).
+    /// Who copies, the costliest first: a process (counted calls), then a thread (samples).
     #[serde(default)]
     pub threads: Vec<TraceThread>,
-    /// At which distances, the largest share first.
+    /// At which distances, the largest share first, of what `share_in_band` is of.
     #[serde(default)]
     pub distances: Vec<TraceDistance>,
     /// Where the program's buffers lay, most bytes first; empty for `sample`, which meets copies on their way.
@@ -93,7 +94,7 @@ pub struct TraceAnswer {
     pub buffers: Vec<AtOffset>,
 }
 
-/// What copies: a call and a file (exact ways), or a place in the program (`sample`).
+/// What copies: a call and a file (counted), or a place in the program (samples).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceRow {
     /// The program's name.
@@ -102,13 +103,13 @@ pub struct TraceRow {
     pub what: String,
     /// The file, or the kernel's path; null without one, and for files with `--anonymous`.
     pub place: Option<String>,
-    /// What kind of file; null for `sample`.
+    /// What kind of file; null for samples.
     pub kind: Option<FileKind>,
-    /// Calls that ended without an error; null for `sample`.
+    /// Calls that ended without an error; null for samples.
     pub calls: Option<u64>,
-    /// Bytes copied; null for `sample`.
+    /// Bytes copied; null for samples.
     pub bytes: Option<u64>,
-    /// Nanoseconds inside `rep movs`; null for the exact ways.
+    /// Nanoseconds inside `rep movs`; null for counted calls.
     pub copy_ns: Option<u64>,
     /// Share of the bytes, or of the time, inside deep bands; null where no distance is known.
     pub share_in_band: Option<f64>,
@@ -116,18 +117,18 @@ pub struct TraceRow {
     pub lost_ns: u64,
 }
 
-/// A process (exact ways) or thread (`sample`) that copies.
+/// A process (counted calls) or thread (samples) that copies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceThread {
     /// The process.
     pub pid: u32,
-    /// The thread; null for the exact ways.
+    /// The thread; null for counted calls.
     pub tid: Option<u32>,
     /// Its name.
     pub program: String,
-    /// Bytes copied; null for `sample`.
+    /// Bytes copied; null for samples.
     pub bytes: Option<u64>,
-    /// Nanoseconds inside `rep movs`; null for the exact ways.
+    /// Nanoseconds inside `rep movs`; null for counted calls.
     pub copy_ns: Option<u64>,
     /// Share of them inside deep bands; null where no distance is known.
     pub share_in_band: Option<f64>,

@@ -89,7 +89,9 @@ pub fn own(own: &OwnCopies, bands: &TraceBands) -> Loss {
     let loss = loss(&samples, &[], bands, Some(own.user_ns));
     let gap_ns = own.user_ns as f64 - samples.taken as f64 * samples.period_ns as f64;
     let doubt = match is_gap(gap_ns, Some(own.user_ns)) {
-        true => "processes or threads that live shorter than the time between samples may copy on their own",
+        true => {
+            "processes or threads that live shorter than the time between samples may copy on their own; as root, --system meets them while they run"
+        }
         false => "whether it copies on its own, between its calls, too few samples tell; a longer run would",
     };
     Loss { doubt: Some(doubt.into()), ..loss }
@@ -205,7 +207,7 @@ fn doubt(samples: &Samples, cpu_ns: Option<u64>, unseen: bool) -> String {
             "what too many samples interrupted could not be read; run fsprobe as root, or count a command's calls with --via preload"
         }
         _ if is_gap(gap_ns, cpu_ns) => {
-            "processes or threads that live shorter than the time between interrupts are met by few of them; count a \
+            "processes or threads that live shorter than the time between interrupts are met by few of them; as root, --system meets them while they run, or count a \
              command's calls with --via preload"
         }
         _ => "too few samples tell: a longer run or watch would, and --via preload or ptrace counts a command's calls",

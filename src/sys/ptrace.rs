@@ -56,10 +56,23 @@ pub fn seize(thread: u32) -> io::Result<()> {
 /// # Errors
 /// With the system's reason.
 pub fn wait() -> io::Result<Option<(u32, Stop)>> {
+    waited(0)
+}
+
+/// The next stop of a thread that the calling thread traces, where there is one already.
+///
+/// # Errors
+/// With the system's reason.
+pub fn poll() -> io::Result<Option<(u32, Stop)>> {
+    waited(libc::WNOHANG)
+}
+
+fn waited(flags: libc::c_int) -> io::Result<Option<(u32, Stop)>> {
+    let flags = flags | libc::__WALL | libc::__WNOTHREAD;
     let mut status = 0;
     let found = loop {
         // SAFETY: `status` is valid and writable; no usage is asked for, which would cost at every stop.
-        let found = unsafe { libc::wait4(-1, &mut status, libc::__WALL | libc::__WNOTHREAD, null_mut()) };
+        let found = unsafe { libc::wait4(-1, &mut status, flags, null_mut()) };
         if found >= 0 {
             break found as u32;
         }
@@ -70,7 +83,8 @@ pub fn wait() -> io::Result<Option<(u32, Stop)>> {
             _ => return Err(error),
         }
     };
-    Ok(Some((found, stop(status))))
+    // 0: nobody stopped
+    Ok((found != 0).then(|| (found, stop(status))))
 }
 
 /// What a status of wait(2) means for a seized thread.

@@ -12,6 +12,7 @@ mod copying;
 mod processes;
 mod turns;
 mod unseen;
+mod waiting;
 mod watcher;
 
 use super::sample::Beside;

@@ -6,6 +6,7 @@ use super::calls::{self, Copier, Meaning};
 use super::processes::{self, After, Processes, interruption};
 use super::turns::Turns;
 use super::unseen::Notes;
+use super::waiting::Waiting;
 use crate::report::FileKind;
 use crate::sys::ptrace::{self, At, Stop};
 use crate::sys::signals;
@@ -115,7 +116,8 @@ impl Watcher {
     /// # Errors
     /// Where the kernel cannot tell of calls; what runs ends with the calling thread then.
     pub fn watch(mut self) -> io::Result<Seen> {
-        while let Some((thread, stop)) = ptrace::wait()? {
+        let mut waiting = Waiting::default();
+        while let Some((thread, stop)) = waiting.next()? {
             let mut known = match self.threads.remove(&thread) {
                 Some(known) => known,
                 None if matches!(stop, Stop::Ended(_)) => Thread { process: thread, ..Thread::default() },

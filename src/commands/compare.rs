@@ -3,7 +3,7 @@
 use super::document::{Document, now};
 use super::{Failure, Outcome, print, style};
 use crate::cli::{CompareArgs, CompareFormat};
-use crate::judge::compare::{compare, trend};
+use crate::judge::compare::{compare, may_be_swapped, trend};
 use crate::render::compare as render;
 use crate::report::{Change, Comparison, Host, Report, Trend, load};
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     let (before, after) = sides(args)?;
     let [before, after] = [loaded(&before)?, loaded(&after)?];
     let found = compare(&before, &after).map_err(Failure::line)?;
-    if is_swapped(&before, &after) {
+    if may_be_swapped(&before, &after) {
         // what reads exit codes alone is to have a chance
         let _ = writeln!(
             std::io::stderr(),
@@ -51,11 +51,6 @@ fn sides(args: &CompareArgs) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
         )),
         _ => Err(Failure::line("name the reports of both sides with --before and --after, and no others")),
     }
-}
-
-/// Whether a report of the earlier side is newer than one of the later side.
-fn is_swapped(before: &[Report], after: &[Report]) -> bool {
-    before.iter().any(|b| after.iter().any(|a| b.recorded_at > a.recorded_at))
 }
 
 /// The host of the report that was recorded last.

@@ -69,6 +69,11 @@ fn different_cpus(one: &Report, two: &Report) -> Option<(String, String)> {
     (identity(a) != identity(b) || brands).then(|| (super::facts::cpu(one), super::facts::cpu(two)))
 }
 
+/// Whether a report of the earlier side is newer than one of the later side.
+pub fn may_be_swapped(before: &[Report], after: &[Report]) -> bool {
+    before.iter().any(|b| after.iter().any(|a| b.recorded_at > a.recorded_at))
+}
+
 /// What does not forbid a comparison and has to be said.
 pub fn caveats(before: &[Report], after: &[Report], affected_at: f64) -> Vec<String> {
     let all = || before.iter().chain(after);
@@ -78,9 +83,7 @@ pub fn caveats(before: &[Report], after: &[Report], affected_at: f64) -> Vec<Str
             "the reports were recorded with different limits of a deep band; all are judged with the lowest, {affected_at}x"
         ));
     }
-    let first = |reports: &[Report]| reports.iter().map(|r| r.recorded_at.clone()).min();
-    let last = |reports: &[Report]| reports.iter().map(|r| r.recorded_at.clone()).max();
-    if last(before) > first(after) {
+    if may_be_swapped(before, after) {
         caveats.push(
             "a report of the earlier side was recorded after one of the later side, so they may be swapped"
                 .into(),

@@ -12,7 +12,7 @@ mod side;
 mod spread;
 mod trend;
 
-pub use comparable::NotComparable;
+pub use comparable::{NotComparable, may_be_swapped};
 pub use trend::trend;
 
 use super::series::Key;

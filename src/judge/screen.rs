@@ -126,20 +126,25 @@ fn levels(profile: &Profile, run: &[usize], solid: &[usize]) -> Vec<Stretch> {
     let n = profile.points.len();
     let offset = |index: usize| profile.points[index].offset;
     let mut found = Vec::new();
-    for (place, &(from, to, level)) in parts.iter().enumerate() {
+    for &(from, to, level) in &parts {
         let seeded = values[from..to].iter().any(|v| *v >= SEED.ln());
         if level < MILD.ln() || !seeded {
             continue;
         }
         let (first, last) = (solid[from], solid[to - 1]);
-        let neighbour = |place: Option<usize>| place.and_then(|p| parts.get(p)).map_or(0.0, |p| p.2);
+        let [before, after] = [(first + n - 1) % n, (last + 1) % n];
+        // a hole between two levels is no neighbour of either
+        let level_at = |index: usize| {
+            let at = solid.iter().position(|other| *other == index)?;
+            parts.iter().find(|part| (part.0..part.1).contains(&at)).map(|part| part.2)
+        };
         found.push(Stretch {
             from: offset(first),
             to: offset(last),
             level,
             offsets: run_between(run, first, last).map(offset).collect(),
-            beside: [offset((first + n - 1) % n), offset((last + 1) % n)],
-            outer: [neighbour(place.checked_sub(1)), neighbour(Some(place + 1))],
+            beside: [offset(before), offset(after)],
+            outer: [before, after].map(|index| level_at(index).unwrap_or(0.0)),
         });
     }
     found
@@ -278,6 +283,19 @@ mod tests {
             }
         };
         assert_eq!(found(spike), [(0, 0x7f), (0x80, 0x80), (0x81, 0xff)], "one byte inside a mild band");
+    }
+
+    #[test]
+    fn a_hole_between_two_levels_is_neither_s() {
+        // rep movsb of 64 B on a Zen 5: a band, and copies that cross a page, with the fast 0x000 between
+        let slow = |o: u16| match o {
+            1..=0x3f => 5.0,
+            0xfc1..=0xfff => 3.0,
+            _ => 1.0,
+        };
+        let both = stretches(&profile(slow));
+        assert_eq!(both.iter().map(|s| (s.from, s.to)).collect::<Vec<_>>(), [(0xfc1, 0xfff), (1, 0x3f)]);
+        assert!(both.iter().all(|s| s.outer == [0.0; 2]), "{both:?}");
     }
 
     #[test]

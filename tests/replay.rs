@@ -1,4 +1,4 @@
-//! Recordings of a real Zen 4 and Zen 3, replayed through the binary: what they hold is found to the byte.
+//! Recordings of a real Zen 4, Zen 3 and Zen 5, replayed through the binary: what they hold is found to the byte.
 
 use serde_json::Value;
 use std::process::Command;
@@ -88,4 +88,23 @@ fn clearing_is_not_copying() {
 #[test]
 fn a_coarse_grid_at_64_mib_shows_the_same_band() {
     has_one_deep_band("zen4-read-64MiB-tmpfs-dst-grid.csv", 2.2..2.6);
+}
+
+#[test]
+fn a_zen_5_is_slow_below_128_bytes_and_crossing_a_page_is_told_apart() {
+    let file = format!("{}/tests/recordings/zen5-rep-movsb-64B-report.json", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(env!("CARGO_BIN_EXE_fsprobe"))
+        .args(["report", "--format", "json", &file])
+        .output()
+        .expect("fsprobe runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON on stdout");
+    let (verdict, path) = (&report["verdict"], &report["verdict"]["paths"][0]);
+    let found = deep(path);
+    assert!(matches!(found[..], [(0x001, 0x03f, times)] if (4.0..5.5).contains(&times)), "{found:?}");
+    let crossing = path["page_crossing"].as_f64().expect("seen apart");
+    assert!((2.4..3.2).contains(&crossing), "{crossing}");
+    let signature = verdict["signature"].to_string();
+    assert!(signature.contains("Zen 5, rep movs of a few bytes"), "{signature}");
+    let cpu = verdict["causes"].as_array().expect("causes").iter().find(|c| c["layer"] == "cpu");
+    assert!(cpu.expect("the CPU's")["contradiction"].is_null(), "{cpu:?}");
 }

@@ -22,7 +22,7 @@ const ANY: RangeInclusive<f64> = 0.0..=f64::INFINITY;
 /// What parts `rep movsq` (26 to 50 ns per KiB on Zen 3 and Zen 4) from `rep movsb` (200 and more).
 const MOVSQ_MOST: f64 = 100.0;
 
-const PUBLISHED: [Signature; 5] = [
+const PUBLISHED: [Signature; 6] = [
     Signature {
         axis: Axis::Distance,
         from: 0x001,
@@ -54,6 +54,14 @@ const PUBLISHED: [Signature; 5] = [
         slack: 0,
         ns_per_kib: MOVSQ_MOST..=f64::INFINITY,
         name: "Zen 3, rep movsb at distance 0x001..0x01f (measured by this project)",
+    },
+    Signature {
+        axis: Axis::Distance,
+        from: 0x001,
+        to: 0x03f,
+        slack: 0,
+        ns_per_kib: ANY,
+        name: "Zen 5, rep movs of a few bytes at distance 0x001..0x03f (measured by this project)",
     },
     Signature {
         axis: Axis::Dst,

@@ -338,15 +338,52 @@ fn a_program_that_may_copy_unseen_is_not_clean() {
     assert!(said.contains("copies inside the program") && said.contains("--via sample"), "{said}");
 }
 
+/// A program of tests/fixtures/trace; none where there is no compiler.
+fn built(place: &Place, name: &str) -> Option<std::path::PathBuf> {
+    let program = place.path(name);
+    let source = format!("{}/tests/fixtures/trace/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    match Command::new("cc").args(["-O1", &source, "-o", text(&program), "-ldl"]).status() {
+        Ok(built) => assert!(built.success()),
+        Err(error) => {
+            eprintln!("skipped, there is no compiler: {error}");
+            return None;
+        }
+    }
+    Some(program)
+}
+
+#[test]
+fn copies_of_the_c_library_that_no_call_shows_are_never_called_clean() {
+    let place = Place::new();
+    let Some(program) = built(&place, "past") else { return };
+    for act in ["dlsym", "strdup", "both"] {
+        let by = |via| {
+            let args =
+                ["--simulate", "zen4", "--via", via, "--json", "--exit-code", "--", text(&program), act];
+            place.run(&[&["trace"], &args[..]].concat())
+        };
+        // where this machine's memcpy is no rep movs, or nobody may sample, there is nothing to find
+        let sampled = by("sample");
+        let counted = by("preload");
+        let Ok(told) = serde_json::from_str::<Value>(&stderr(&counted)) else {
+            eprintln!("skipped: {}", stderr(&counted));
+            continue;
+        };
+        let unseen = told["trace"]["watched"]["unseen"].to_string();
+        match sampled.status.code() {
+            Some(1) => assert_eq!(counted.status.code(), Some(1), "{act}: {told}"),
+            _ if stderr(&sampled).contains("no way of watching is open here") => {
+                assert!(unseen.contains("dlsym"), "{act}: {unseen}");
+            }
+            other => eprintln!("not slow on the model by samples: {other:?}"),
+        }
+    }
+}
+
 #[test]
 fn a_programs_own_copies_are_found_beside_its_calls() {
     let place = Place::new();
-    let program = place.path("own");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace/own.c");
-    match Command::new("cc").args(["-O1", source, "-o", text(&program)]).status() {
-        Ok(built) => assert!(built.success()),
-        Err(error) => return eprintln!("skipped, there is no compiler: {error}"),
-    }
+    let Some(program) = built(&place, "own") else { return };
     for via in ["preload", "ptrace"] {
         let args = ["--simulate", "zen4", "--via", via, "--json", "--exit-code", "--", text(&program)];
         let output = place.run(&[&["trace"], &args[..]].concat());

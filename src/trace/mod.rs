@@ -45,6 +45,7 @@ fn still_running(left: &BTreeSet<u32>) -> Option<Unseen> {
         why: "the command has ended before them".into(),
         // which waits for them
         remedy: Some(BY_PTRACE.into()),
+        any: true,
         ..Unseen::default()
     })
 }

@@ -51,7 +51,8 @@ fn of_this_machine() -> TraceBands {
 /// The bands of another machine with this one's own, where samples were taken here: their time is this machine's. Where
 /// it cannot be checked, the other's speed has to do.
 pub fn with_here(bands: TraceBands, watched: &Watched) -> TraceBands {
-    if !bands.elsewhere || (watched.samples.is_none() && watched.own.is_none()) {
+    let has_times = watched.unseen.iter().any(|unseen| unseen.within_ns.is_some());
+    if !bands.elsewhere || (watched.samples.is_none() && watched.own.is_none() && !has_times) {
         return bands;
     }
     let here = apart(|| check::quick(None)).map(|report| of_report(&report).paths);

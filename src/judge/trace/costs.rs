@@ -110,7 +110,12 @@ pub fn gain(band: &TraceBand, elsewhere: bool) -> f64 {
 /// The same of the band that slows most.
 pub fn worst_gain(bands: &TraceBands) -> f64 {
     let all = bands.paths.iter().flat_map(|path| &path.bands);
-    all.map(|band| gain(band, bands.elsewhere)).fold(0.0, f64::max)
+    let slowed = all.map(|band| gain(band, bands.elsewhere)).fold(0.0, f64::max);
+    // elsewhere: as much as samples can come to, whose time is turned into bytes at this machine's speed
+    let here = measured(&bands.here, of_sample(None), super::sampled::LEN).filter(|_| bands.elsewhere);
+    let speed = here.and_then(|path| path.baseline_bytes_per_s).unwrap_or(0.0);
+    let penalty = worst(bands).map_or(0.0, |band| band.penalty_ns_per_kib);
+    slowed.max(speed / 1e9 / 1024.0 * penalty)
 }
 
 /// What a copy of `len` bytes means that a call made.

@@ -37,7 +37,7 @@ pub fn loss(copies: &[Copies], unseen: &[Unseen], bands: &TraceBands) -> Loss {
                 Place::Unknown { worst, measured } => {
                     tally.add(&what, &who, None, bytes, None);
                     let could = lost(bytes, worst) * doubtful(copies, &landing, worst);
-                    let remedy = if measured { SAMPLE } else { REPORT };
+                    let remedy = if measured { shown_by(copies) } else { REPORT };
                     doubts.add(words::kind(copies.kind, measured), remedy, could);
                 }
             }
@@ -103,7 +103,16 @@ fn are_whole_pages(landing: &Landing) -> bool {
 }
 
 /// What shows the distances that no call tells.
-const SAMPLE: &str = "--via sample sees their distances";
+fn shown_by(copies: &Copies) -> &'static str {
+    const STREAMS: [&str; 7] = ["fread", "fgets", "getline", "getdelim", "fwrite", "fputs", "puts"];
+    match copies.kind {
+        FileKind::Memory => "--via sample sees their distances",
+        FileKind::PageCache if STREAMS.contains(&copies.call.as_str()) => {
+            "--via ptrace counts the reads and writes beneath"
+        }
+        _ => "as root, or with sysctl kernel.perf_event_paranoid=1, --via sample sees their distances",
+    }
+}
 
 /// What tells whether a path has bands.
 const REPORT: &str = "a report that holds such a path, named with --report, would tell";

@@ -7,7 +7,7 @@ use crate::report::{Inside, OwnCopies, PathName, Samples, Site, TraceBand, Trace
 
 /// The shortest length whose slowdown is taken, and that of copies of unknown length: at shorter ones the time of a call
 /// is mostly not that of its copy, which is what samples are of.
-const LEN: f64 = 65536.0;
+pub const LEN: f64 = 65536.0;
 
 /// Calls of less than 2^9 bytes: there much of the time that is met at a `rep movs` is that of starting it, which no band
 /// makes longer (measured on a Zen 3: of 128 bytes a fourth of it was lost in a band that slows copies 20 times).

@@ -63,7 +63,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let mut launch = launch.clone();
     launch.environment.push((VARIABLE.into(), preloaded(&launch, place.object())));
 
-    let mut beside = Beside::open(&launch, true);
+    let mut beside = Beside::open(&launch);
     let (began, before) = (clock::now_ns(), usage::children_ns());
     let mut child = launch.start(Preparation::default())?;
     // what it starts begins no sooner; where it has ended already, that was just now
@@ -95,10 +95,15 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let known = Known { io, spent_ns, looks: looks.seen() };
     let mut unseen = unseen::tell(&counts, &known, &left);
     let inside = unseen::inside(&counts, &known);
-    let own = beside.and_then(|beside| beside.end(spent_ns.map_or(0, |[user, _]| user)));
-    let own = own.filter(|(own, _)| inside.is_some() || !own.samples.inside.is_empty());
-    unseen.extend(inside.filter(|_| own.is_none()));
     let mut copies = counts.copies();
+    let user_ns = spent_ns.map_or(0, |[user, _]| user);
+    let has_samples = beside.is_some();
+    let own = beside.and_then(|beside| beside.end(user_ns, &copies));
+    let own = own.filter(|(own, _)| inside.is_some() || !own.samples.inside.is_empty());
+    if !has_samples && inside.is_none() {
+        unseen.extend(unseen::past_what_is_counted(user_ns));
+    }
+    unseen.extend(inside.filter(|_| own.is_none()));
     if let Err(why) = &window {
         unseen.push(unseen::thresholds(why));
         counts::without_distances(&mut copies);

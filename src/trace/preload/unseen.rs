@@ -126,6 +126,18 @@ pub fn thresholds(why: &str) -> Unseen {
     unseen("which of the C library's copies in memory are a rep movs".into(), &why, Some(BY_SAMPLE))
 }
 
+/// Copies of the C library's that its calls do not tell of, where no samples do either; nothing is weighed for them.
+pub fn past_what_is_counted(user_ns: u64) -> Option<Unseen> {
+    inside::within(user_ns)?;
+    Some(unseen(
+        "copies inside the C library's further functions (strdup, qsort), and by its memcpy where a library binds to it alone \
+         (RTLD_DEEPBIND, dlsym)"
+            .into(),
+        "no samples are allowed here, which would meet them",
+        Some(BY_SAMPLE),
+    ))
+}
+
 /// Copies that the program or its libraries make themselves, where there was time for many and their code may hold
 /// some.
 pub fn inside(counts: &Counts, known: &Known) -> Option<Unseen> {

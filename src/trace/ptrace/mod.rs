@@ -50,7 +50,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     let (own, other) = UnixStream::pair().map_err(|error| broken("socketpair(2)", error))?;
     let gate = Gate { own: own.as_raw_fd(), other: other.as_raw_fd(), filter: filter() };
     let _outlived = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].map(Outlived::begin);
-    let mut beside = Beside::open(launch, false);
+    let mut beside = Beside::open(launch);
     let before_ns = usage::children_ns();
     let (traced, started) = thread::scope(|scope| -> io::Result<_> {
         let alive = Alive::default();
@@ -80,7 +80,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
         done.watched.cpu_ns = super::all_of(Some(user + system), done.watched.wall_ns, has_outlived);
         // of those that outlived their parents the kernel tells nothing: they may have run all the time
         let within_ns = if has_outlived { user.max(done.watched.wall_ns) } else { user };
-        match beside.and_then(|beside| beside.end(user)) {
+        match beside.and_then(|beside| beside.end(user, &[])) {
             Some((own, ran_ns)) => {
                 // those that outlived their parents are among it
                 done.watched.cpu_ns = Some(ran_ns.max(user + system));

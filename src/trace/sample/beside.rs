@@ -4,10 +4,11 @@
 use super::Target;
 use super::session::Session;
 use super::tally::Tally;
-use crate::report::OwnCopies;
+use crate::report::{Copies, FileKind, OwnCopies};
 use crate::sys::perf_sample::Counts;
 use crate::trace::Launch;
 use crate::trace::inside::within;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 /// Nanoseconds of CPU time between two samples of a thread: more often than where samples are all there is, so that a
@@ -21,14 +22,11 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Ready for the next command that this thread starts; none where samples are not allowed. `is_libc_counted` tells
-    /// that the way counts the C library's copies itself.
-    pub fn open(launch: &Launch, is_libc_counted: bool) -> Option<Beside> {
+    /// Ready for the next command that this thread starts; none where samples are not allowed.
+    pub fn open(launch: &Launch) -> Option<Beside> {
         let target = Target::Command(launch.clone());
         let session = Session::open(&target, PERIOD_NS, false).ok()?;
-        let mut tally = Tally::new();
-        tally.without_libc = is_libc_counted;
-        Some(Beside { session, tally })
+        Some(Beside { session, tally: Tally::new() })
     }
 
     /// Does what watches until the command has ended, and takes samples meanwhile: `work` is given what to call now and
@@ -39,10 +37,13 @@ impl Beside {
     }
 
     /// What they told, and the CPU time of all that was sampled in nanoseconds, those included that nobody waited for.
-    /// `user_ns` is what the kernel tells of the time outside it. None where a program took other privileges, which
+    /// `user_ns` is what the kernel tells of the time outside it, `counted` what calls told: copies of the C library's that
+    /// go past what is counted (a plugin that binds to it alone, `strdup`) are told, the others left out. None where a program took other privileges, which
     /// ended the samples; nor of programs too short to tell anything of.
-    pub fn end(mut self, user_ns: u64) -> Option<(OwnCopies, u64)> {
+    pub fn end(mut self, user_ns: u64, counted: &[Copies]) -> Option<(OwnCopies, u64)> {
         self.session.drain_all(&mut self.tally);
+        let explained = explained_ns(counted);
+        self.tally.without_counted(PERIOD_NS, |distance| explained.get(&distance).copied().unwrap_or(0));
         let Counts { ran_ns, lost } = self.session.counts(true)?;
         if self.tally.unseen().iter().any(|unseen| unseen.any) {
             return None;
@@ -53,4 +54,17 @@ impl Beside {
         let tells = within(user_ns).is_some() || !samples.inside.is_empty();
         tells.then_some((OwnCopies { user_ns, samples }, ran_ns))
     }
+}
+
+/// The time that counted copies in memory may have taken by distance: a nanosecond a byte, which is twice what was measured in
+/// the slowest band on an idle machine.
+fn explained_ns(counted: &[Copies]) -> BTreeMap<u16, u64> {
+    let mut all: BTreeMap<u16, u64> = BTreeMap::new();
+    let in_memory = counted.iter().filter(|copies| copies.kind == FileKind::Memory);
+    for landing in in_memory.flat_map(|copies| &copies.landings) {
+        if let Some(distance) = landing.distance {
+            *all.entry(distance).or_default() += landing.bytes;
+        }
+    }
+    all
 }

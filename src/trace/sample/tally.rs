@@ -21,6 +21,8 @@ struct Key {
     place: Option<Place>,
     /// The kernel's calls; none in user space.
     chain: Option<Vec<u64>>,
+    /// Whether it is a copy of the C library's own.
+    in_libc: bool,
     /// Binary logarithm of the third argument of the call into the kernel, if it is one that may be a length.
     class: Option<u8>,
     distance: u16,
@@ -37,8 +39,6 @@ struct Count {
 pub struct Tally {
     pub world: World,
     pub copying: Copying,
-    /// Whether copies inside the C library are left out, since they are counted otherwise.
-    pub without_libc: bool,
     kernel: Option<Kernel>,
     taken: u64,
     lost: u64,
@@ -53,7 +53,6 @@ impl Tally {
         Tally {
             world: World::default(),
             copying: Copying::new(),
-            without_libc: false,
             kernel: None,
             taken: 0,
             lost: 0,
@@ -83,9 +82,10 @@ impl Tally {
             true => self.copying.in_kernel(&mut self.kernel, sample.ip, registers),
             false => self.copying.in_user(&mut self.world, sample.pid, sample.ip, registers),
         };
-        if !is_copy || (self.without_libc && self.is_in_libc(sample)) {
+        if !is_copy {
             return;
         }
+        let in_libc = self.is_in_libc(sample);
         let place = match (&sample.user, sample.in_kernel) {
             (Some(user), in_kernel) => Some(self.calling(sample.pid, user, in_kernel)),
             (None, false) => Some(self.world.place(sample.pid, sample.ip)),
@@ -97,12 +97,28 @@ impl Tally {
             program: self.world.name_of(sample.tid).to_owned(),
             place,
             chain: sample.in_kernel.then(|| sample.chain.clone()),
+            in_libc,
             class: sample.user.filter(|user| sample.in_kernel && user.is_64).and_then(|user| class(user.dx)),
             distance: registers.di.wrapping_sub(registers.si) as u16 & 0xfff,
         };
         let count = self.inside.entry(key).or_default();
         count.samples += 1;
         count.dst = registers.di as u16 & 0xfff;
+    }
+
+    /// Leaves out what calls that were counted explain: copies of the C library's up to so many nanoseconds at each
+    /// distance.
+    pub fn without_counted(&mut self, period_ns: u64, explained_ns: impl Fn(u16) -> u64) {
+        let mut taken: BTreeMap<u16, u64> = BTreeMap::new();
+        for (key, count) in self.inside.iter().filter(|(key, _)| key.in_libc) {
+            *taken.entry(key.distance).or_default() += count.samples;
+        }
+        for (key, count) in self.inside.iter_mut().filter(|(key, _)| key.in_libc) {
+            let all = taken[&key.distance];
+            let left = all.saturating_sub(explained_ns(key.distance) / period_ns.max(1));
+            count.samples = (count.samples * left).div_ceil(all.max(1));
+        }
+        self.inside.retain(|_, count| count.samples > 0);
     }
 
     /// Whether it met user space inside the C library.

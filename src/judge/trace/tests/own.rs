@@ -1,6 +1,7 @@
 //! What a program copies itself while its calls are counted.
 
 use super::*;
+use crate::judge::trace::costs;
 use crate::report::OwnCopies;
 
 /// Calls that moved so many MiB at a distance, in a second of which half was outside the kernel, and samples of that.
@@ -53,4 +54,46 @@ fn copies_in_a_band_cost_by_whichever_way_they_were_seen() {
     let parts = [&own, &calls].map(|answer| answer.lost_ns.unwrap());
     assert!(both.lost_ns.unwrap().abs_diff(parts[0] + parts[1]) <= 2);
     assert_eq!(both.rows.iter().filter(|row| row.copy_ns.is_some()).count(), 1);
+}
+
+#[test]
+fn what_samples_could_come_to_elsewhere_bounds_what_was_not_seen() {
+    let here = TracePath { bands: vec![], ..zen4().paths.pop().unwrap() };
+    let bands = TraceBands { elsewhere: true, here: vec![here], ..zen4() };
+    let within = |copies| {
+        let unseen = Unseen { what: "copies".into(), within_ns: Some(100_000_000), ..Unseen::default() };
+        Watched { unseen: vec![unseen], ..watched(copies) }
+    };
+    let met = told(&both(1, 0x740, &[(0x008, 100)], 500), &bands);
+    says(&met, State::Affected, &["would take up to", "in the cache"]);
+    let lost_ns = met.lost_ns.unwrap() as f64;
+    let bound = costs::worst_gain(&bands) * 100_000_000.0;
+    assert!(bound >= lost_ns, "{bound} {lost_ns}");
+    assert_eq!(told(&within(vec![reads(0x740, 1)]), &bands).state, State::Inconclusive);
+}
+
+#[test]
+fn the_buffers_of_copies_in_a_band_decide_on_the_advice() {
+    // 3 % into buffers at 0x005, which is where they land; all others aligned
+    let mut calls = reads(0x740, 97_000);
+    calls.landings.push(Landing { distance: Some(5), class: 16, copies: 3000, bytes: 3000 << 16 });
+    calls.buffers = vec![
+        AtOffset { offset: 0x740, copies: 97_000, bytes: calls.bytes },
+        AtOffset { offset: 0x005, copies: 3000, bytes: 3000 << 16 },
+    ];
+    calls.bytes += 3000 << 16;
+    let answer = told(&watched(vec![calls]), &zen4());
+    says(&answer, State::Affected, &["3.0 % of the bytes", "allocate buffers with 64-byte alignment"]);
+}
+
+#[test]
+fn the_advice_on_unknown_distances_can_be_followed() {
+    for (call, kind, part) in [
+        ("fread", FileKind::PageCache, "--via ptrace counts the reads and writes beneath"),
+        ("read", FileKind::Socket, "perf_event_paranoid=1, --via sample"),
+        ("memcpy", FileKind::Memory, "--via sample sees"),
+    ] {
+        let answer = told(&watched(vec![copies(call, kind, Some(true), None, 512, 1 << 20)]), &zen4());
+        says(&answer, State::Inconclusive, &[part]);
+    }
 }

@@ -151,8 +151,10 @@ fn nobodys_text_gets_into_a_report() {
 #[test]
 fn places_that_are_no_files_are_refused_before_measuring() {
     let place = Place::new();
+    let socket = place.path("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     for force in [&[][..], &["--force"]] {
-        let args = [&["sweep", "--output", "/dev/null"][..], force].concat();
+        let args = [&["sweep", "--output", text(&socket)][..], force].concat();
         assert_fails(&place.run(&args), &["Not a regular file"]);
     }
 }

@@ -327,3 +327,18 @@ fn the_length_of_the_file_is_never_nothing() {
     let lens: Vec<u64> = cells.map(|cell| cell["len"].as_u64().unwrap()).collect();
     assert!(lens.iter().all(|len| *len > 0) && lens.iter().any(|len| *len >= 1 << 20));
 }
+
+#[test]
+fn a_device_is_written_to_and_stays_one() {
+    use std::os::unix::fs::FileTypeExt;
+    let place = Place::new();
+    for args in [
+        &["sweep", "--simulate", "clean", "--len", "4K", "--dst", "0x0-0x10", "--output", "/dev/null"][..],
+        &["trace", "--simulate", "zen4", "--via", "preload", "--output", "/dev/null", "--", "true"],
+    ] {
+        let output = place.run(args);
+        assert!(output.status.success() || output.status.code() == Some(125), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("regular file"), "{}", stderr(&output));
+    }
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+}

@@ -49,7 +49,8 @@ pub struct ExposureArgs {
     /// The deep bands of this report
     #[arg(long, value_name = "FILE", help_heading = "What to compare with")]
     pub report: Option<PathBuf>,
-    /// The deep bands of a model, as for `check`: zen3, zen4, zen5, intel, clean, … Offsets are this machine's
+    /// The deep bands of a model, as for `check`: zen4, zen3-epyc (as measured by this project), zen3 (as published), zen5,
+    /// intel, clean, … Offsets are this machine's
     #[arg(long, value_name = "MODEL", conflicts_with = "report", help_heading = "What to compare with")]
     pub simulate: Option<String>,
 

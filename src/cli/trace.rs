@@ -53,8 +53,8 @@ pub struct TraceArgs {
     /// in a fraction of a second]
     #[arg(long, value_name = "FILE", conflicts_with = "simulate", help_heading = "What to compare with")]
     pub report: Option<PathBuf>,
-    /// Take the bands of a model: what would the program lose there? zen3, zen4, zen5, intel, clean and the others
-    /// of `check --simulate`
+    /// Take the bands of a model: what would the program lose there? zen4, zen3-epyc (as measured by this
+    /// project), zen3 (as published), zen5, intel, clean and the others of `check --simulate`
     #[arg(long, value_name = "MODEL", help_heading = "What to compare with")]
     pub simulate: Option<String>,
 

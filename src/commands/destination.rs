@@ -1,7 +1,7 @@
 //! Where the report goes, found writable before anything is measured.
 
 use super::{Failure, folder};
-use crate::report::{Report, SaveError, printable, save};
+use crate::report::{Report, SaveError, is_device, printable, save};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -51,6 +51,9 @@ impl Destination {
                     return Err(Failure::line(format!(
                         "cannot write the report to {name}: Is a symbolic link (name another file, or - for stdout)"
                     )));
+                }
+                if is_device(path) {
+                    return Ok(Destination::File { path: path.to_owned(), force });
                 }
                 if path.exists() && !path.is_file() {
                     let what = if path.is_dir() { "Is a directory" } else { "Not a regular file" };

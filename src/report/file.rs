@@ -1,8 +1,8 @@
-//! Reports as files: loaded with one clear line for every fault, written whole or not at all.
+//! Reports as files: loaded with one clear line for every fault.
 
 use super::{Report, Schema, printable};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 /// The largest file that is taken for a report, in bytes: a default sweep writes about 4 MB.
@@ -55,32 +55,6 @@ pub enum LoadError {
     },
 }
 
-/// Why a report was not written.
-#[derive(Debug, thiserror::Error)]
-pub enum SaveError {
-    /// The file exists and `--force` was not given.
-    #[error("{0} exists (use --force to overwrite it, or name another file)")]
-    Exists(String),
-    /// The folder or disk refuses.
-    #[error("cannot write the report to {name}: {reason} (name another place with --output)")]
-    Refused {
-        /// The file as the user named it.
-        name: String,
-        /// The system's reason.
-        reason: io::Error,
-    },
-}
-
-impl SaveError {
-    /// A refusal by the system, without the name of the temporary file that a report is first written to.
-    pub fn refused(name: String, reason: io::Error) -> SaveError {
-        let text = reason.to_string();
-        let words = text.split(" (os error ").next().and_then(|words| words.split(" at path ").next());
-        let reason = io::Error::new(reason.kind(), words.unwrap_or_default());
-        SaveError::Refused { name, reason }
-    }
-}
-
 /// Loads a report from a file; `-` is standard input.
 pub fn load(path: &Path) -> Result<Report, LoadError> {
     let name = shown(path);
@@ -116,7 +90,12 @@ pub fn parse(text: &[u8], name: &str) -> Result<Report, LoadError> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let head: Head = serde_json::from_slice(text).map_err(|e| not_a_report(e.to_string()))?;
     if head.schema.name != Schema::REPORT {
-        return Err(not_a_report(format!("its schema is '{}'", head.schema.name)));
+        let advice = if head.schema.name.starts_with("fsprobe-") {
+            "; --output FILE saves the report itself"
+        } else {
+            ""
+        };
+        return Err(not_a_report(format!("its schema is '{}'{advice}", head.schema.name)));
     }
     if head.schema.version != u64::from(Schema::VERSION) {
         return Err(LoadError::Version { name: name.into(), version: head.schema.version });
@@ -191,41 +170,13 @@ pub fn inert(text: String) -> String {
 }
 
 /// A file's name for one line of an error message.
-fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     printable(&path.display().to_string(), LONGEST)
-}
-
-/// Writes a report whole or not at all, as [`write_whole`] does.
-pub fn save(report: &Report, path: &Path, force: bool) -> Result<(), SaveError> {
-    write_whole(to_json(report).as_bytes(), path, force)
-}
-
-/// Writes a file whole or not at all, mode 0600; an existing file only with `force`, and only a
-/// regular one: a rename would replace a device such as /dev/null, or a link such as /dev/stdout.
-pub fn write_whole(content: &[u8], path: &Path, force: bool) -> Result<(), SaveError> {
-    let name = shown(path);
-    let refused = |reason| SaveError::refused(name.clone(), reason);
-    if path.is_symlink() {
-        return Err(refused(io::Error::other(
-            "it is a symbolic link, and what it leads to would stay as it is",
-        )));
-    }
-    if force && path.metadata().is_ok_and(|m| !m.is_file()) {
-        return Err(refused(io::Error::other("it is not a regular file")));
-    }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".fsprobe-").tempfile_in(folder).map_err(refused)?;
-    file.write_all(content).map_err(refused)?;
-    file.as_file().sync_all().map_err(refused)?;
-    let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
-    kept.map(drop).map_err(|e| match e.error.kind() {
-        io::ErrorKind::AlreadyExists => SaveError::Exists(name.clone()),
-        _ => SaveError::refused(name.clone(), e.error),
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::write::save;
     use super::*;
     use proptest::prelude::*;
     use serde_json::{Value, json};

@@ -24,6 +24,7 @@ mod side;
 mod trace;
 mod verdict;
 mod words;
+mod write;
 
 pub use cat::{CatBench, CatRow};
 pub use cell::{Cell, CellSpec, Control, Floor, Noise, Placement, RoundPages, Run, Skipped};
@@ -37,7 +38,7 @@ pub use exposure::{
     MetBands, OffsetCount, Pattern, Placed, PlacementSummary, PublishedPlacement, SkippedPlacement, Subject,
     Way, buffer_length,
 };
-pub use file::{LoadError, SaveError, inert, load, parse, save, to_json, write_whole};
+pub use file::{LoadError, inert, load, parse, to_json};
 pub use host::{Cpu, Fact, Feature, Features, Firmware, Host, Kernel, Libc, Memory, Simulated, Unknowns};
 pub use options::{Options, RunInfo};
 pub use pipe::{
@@ -56,6 +57,7 @@ pub use trace::{
 };
 pub use verdict::{Axis, Band, Cause, Depth, PathVerdict, Rejudged, Scan, State, Verdict, Window};
 pub use words::{Allocator, PAGE, PathName, Phase, UnknownWord, distance, length, offset_of};
+pub use write::{SaveError, is_device, save, write_whole};
 
 use serde::{Deserialize, Serialize};
 

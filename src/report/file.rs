@@ -176,7 +176,7 @@ pub fn shown(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::write::save;
+    use super::super::write::{SaveError, save};
     use super::*;
     use proptest::prelude::*;
     use serde_json::{Value, json};

@@ -224,10 +224,17 @@ impl Sentence<'_> {
             0.0 => format!(
                 "not your problem: nothing that {who} was seen to copy could lie in a deep band ({bands}){own}."
             ),
-            known => format!(
-                "not your problem: of the {} that {who} copied at distances that are known, none landed in a deep band ({bands}){own}.",
-                size(known)
-            ),
+            known => {
+                let unknown = self.loss.tally.all.weight - known;
+                let rest = match unknown > known {
+                    true => format!(", and of the other {} too little can have", size(unknown)),
+                    false => String::new(),
+                };
+                format!(
+                    "not your problem: of the {} that {who} copied at distances that are known, none landed in a deep band ({bands}){rest}{own}.",
+                    size(known)
+                )
+            }
         }
     }
 
@@ -247,9 +254,8 @@ impl Sentence<'_> {
         }
         if self.watched.samples.as_ref().is_some_and(|samples| samples.taken == 0) && self.of_ns < IDLE_NS {
             return format!(
-                "cannot tell: {} used next to no CPU time while it was watched{}.",
-                self.who(),
-                self.remedy()
+                "cannot tell: {} used next to no CPU time while it was watched; --via preload or ptrace counts a command's calls.",
+                self.who()
             );
         }
         if self.tally().all.weight == 0.0 && self.counted() && self.watched.own.is_none() {

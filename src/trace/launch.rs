@@ -16,7 +16,7 @@ pub struct Launch {
 
 /// Why a command could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot run {name}: {}{}", crate::sys::reason(.error), self.advice())]
+#[error("cannot run {}: {}{}", if name.is_empty() { "''" } else { name.as_str() }, crate::sys::reason(.error), self.advice())]
 pub struct Refused {
     /// The command's name.
     pub name: String,

@@ -67,7 +67,7 @@ fn of_command(unsampled: Option<String>) -> Vec<(Via, String)> {
     let sample = "its copies can be sampled here, those inside the kernel too, at next to no cost";
     let sample = unsampled.is_none().then(|| (Via::Sample, sample.into()));
     let exact = [
-        (Via::Preload, format!("every call of its C library is counted{against}")),
+        (Via::Preload, format!("every public call of its C library is counted{against}")),
         (Via::Ptrace, format!("every system call is counted{against}")),
     ];
     let left = unsampled.is_some().then(|| (Via::Sample, format!("nothing else is open here{against}")));

@@ -53,6 +53,7 @@ const CHAIN_FRAMES: u16 = 32;
 
 /// _IO('$', 5).
 const IOC_SET_OUTPUT: libc::Ioctl = 0x2405;
+const IOC_DISABLE: libc::Ioctl = 0x2401;
 
 /// perf_event_attr as of Linux 4.8; older kernels take it where the fields that they lack are zero.
 #[repr(C)]
@@ -163,6 +164,12 @@ impl Event {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Ends its samples, those of what its threads have started too.
+    pub fn disable(&self) {
+        // SAFETY: the descriptor is open, and the request takes no pointer. It does not fail for an event.
+        unsafe { libc::ioctl(self.file.as_raw_fd(), IOC_DISABLE, 0) };
     }
 
     /// What it counted so far.

@@ -72,7 +72,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     Beside::during(&mut beside, |drain| {
         wait_until_ended(child.id(), on_signal, &mut || {
             looks.turn(child.id(), &place);
-            drain();
+            drain(true);
         });
     });
     let wall_ns = clock::now_ns().saturating_sub(began);

@@ -14,7 +14,7 @@ const PARTS: u64 = 1024;
 /// Bytes of a struct iovec.
 const PART: usize = 16;
 
-impl Watcher {
+impl Watcher<'_> {
     /// A call that copies is about to begin: goes on with it, unless it has to wait for its turn.
     pub(super) fn copy_begins(
         &mut self,

@@ -14,17 +14,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::process::ExitStatus;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is known of the program that runs, and counted of it.
-pub struct Watcher {
+pub struct Watcher<'a> {
     /// The command's process.
     root: u32,
     /// Whether it runs the command's program.
     has_begun: bool,
     status: Option<ExitStatus>,
     has_outlived: bool,
-    stops: u64,
+    /// How often threads were stopped at calls.
+    stops: &'a AtomicU64,
     threads: HashMap<u32, Thread>,
     alive: Alive,
     pub(super) processes: Processes,
@@ -86,22 +88,20 @@ pub struct Seen {
     pub tally: Tally,
     /// What could not be seen.
     pub notes: Notes,
-    /// How often threads were stopped at calls.
-    pub stops: u64,
     /// Whether processes outlived the one that had started them, so that nobody of these waited for them.
     pub has_outlived: bool,
 }
 
-impl Watcher {
+impl<'a> Watcher<'a> {
     /// For a child that the calling thread has seized and that has not run exec yet.
-    pub fn of(root: u32, alive: Alive) -> Watcher {
+    pub fn of(root: u32, alive: Alive, stops: &'a AtomicU64) -> Watcher<'a> {
         Watcher {
             root,
             alive,
             has_begun: false,
             status: None,
             has_outlived: false,
-            stops: 0,
+            stops,
             threads: HashMap::new(),
             processes: Processes::default(),
             files: Files::default(),
@@ -127,8 +127,8 @@ impl Watcher {
                 self.threads.insert(thread, known);
             }
         }
-        let Watcher { status, tally, notes, has_outlived, stops, .. } = self;
-        Ok(Seen { status, tally, notes, has_outlived, stops })
+        let Watcher { status, tally, notes, has_outlived, .. } = self;
+        Ok(Seen { status, tally, notes, has_outlived })
     }
 
     fn meet(&mut self, thread: u32) -> Thread {
@@ -153,11 +153,11 @@ impl Watcher {
                 return Ok(false);
             }
             Stop::Chosen => {
-                self.stops += 1;
+                self.stops.fetch_add(1, Relaxed);
                 self.called(thread, known)?;
             }
             Stop::CallEnded => {
-                self.stops += 1;
+                self.stops.fetch_add(1, Relaxed);
                 self.call_ended(thread, known)?;
             }
             Stop::Executed => self.executed(thread, known)?,

@@ -19,6 +19,7 @@ const PERIOD_NS: u64 = 1_118_034;
 pub struct Beside {
     session: Session,
     tally: Tally,
+    has_stopped: bool,
 }
 
 impl Beside {
@@ -26,22 +27,33 @@ impl Beside {
     pub fn open(launch: &Launch) -> Option<Beside> {
         let target = Target::Command(launch.clone());
         let session = Session::open(&target, PERIOD_NS, false).ok()?;
-        Some(Beside { session, tally: Tally::new() })
+        Some(Beside { session, tally: Tally::new(), has_stopped: false })
     }
 
     /// Does what watches until the command has ended, and takes samples meanwhile: `work` is given what to call now and
-    /// then for that.
-    pub fn during<R>(beside: &mut Option<Beside>, work: impl FnOnce(&mut dyn FnMut()) -> R) -> R {
-        let Some(Beside { session, tally }) = beside else { return work(&mut || ()) };
-        session.emptied(|session, emptied: &Mutex<_>| work(&mut || session.drain(emptied, tally)))
+    /// then for that, which takes whether samples are worth what they cost; once they are not, there are none to the end.
+    pub fn during<R>(beside: &mut Option<Beside>, work: impl FnOnce(&mut dyn FnMut(bool)) -> R) -> R {
+        let Some(Beside { session, tally, has_stopped }) = beside else { return work(&mut |_| ()) };
+        session.emptied(|session, emptied: &Mutex<_>| {
+            work(&mut |is_worth_it| {
+                session.drain(emptied, tally);
+                if !is_worth_it && !*has_stopped {
+                    session.stop();
+                    *has_stopped = true;
+                }
+            })
+        })
     }
 
     /// What they told, and the CPU time of all that was sampled in nanoseconds, those included that nobody waited for.
     /// `user_ns` is what the kernel tells of the time outside it, `counted` what calls told: copies of the C library's that
     /// go past what is counted (a plugin that binds to it alone, `strdup`) are told, the others left out. None where a program took other privileges, which
-    /// ended the samples; nor of programs too short to tell anything of.
+    /// ended the samples, or they were stopped; nor of programs too short to tell anything of.
     pub fn end(mut self, user_ns: u64, counted: &[Copies]) -> Option<(OwnCopies, u64)> {
         self.session.drain_all(&mut self.tally);
+        if self.has_stopped {
+            return None;
+        }
         let explained = explained_ns(counted);
         self.tally.without_counted(PERIOD_NS, |distance| explained.get(&distance).copied().unwrap_or(0));
         let Counts { ran_ns, lost } = self.session.counts(true)?;

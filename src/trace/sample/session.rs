@@ -227,6 +227,11 @@ impl Session {
         }
     }
 
+    /// Ends the samples.
+    pub fn stop(&self) {
+        self.events.iter().for_each(|event| event.disable());
+    }
+
     /// Threads that no descriptors were left for.
     pub fn unwatched(&self) -> Option<Unseen> {
         (self.unwatched_threads > 0).then(|| Unseen {

@@ -342,3 +342,26 @@ fn a_device_is_written_to_and_stays_one() {
     }
     assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }
+
+#[test]
+fn an_ignored_sigpipe_stays_ignored_in_the_command() {
+    let fsprobe = env!("CARGO_BIN_EXE_fsprobe");
+    for ignored in ["trap '' PIPE; ", ""] {
+        for via in ["sample", "preload", "ptrace"] {
+            let inner = "grep SigIgn /proc/self/status";
+            let script = |before: &str| format!("{ignored}exec {before} {inner}");
+            let sh = |script: String| Command::new("sh").args(["-c", &script]).output().unwrap();
+            let traced = sh(script(&format!("{fsprobe} trace --simulate zen4 --via {via} --")));
+            if traced.status.code() == Some(125) {
+                eprintln!("skipped: {}", stderr(&traced));
+                continue;
+            }
+            // not of the C library's own signals, 32 and 33
+            let pipe = |output: &std::process::Output| {
+                let mask = stdout(output).split_whitespace().nth(1).map(|word| u64::from_str_radix(word, 16));
+                mask.unwrap().unwrap() >> (libc::SIGPIPE - 1) & 1
+            };
+            assert_eq!(pipe(&traced), u64::from(!ignored.is_empty()), "{via}");
+        }
+    }
+}

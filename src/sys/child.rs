@@ -134,14 +134,19 @@ pub fn hear_of_children() {
     }
 }
 
-/// Leaves SIGCHLD ignored to the command where it was so when this process started.
+/// Leaves SIGCHLD and SIGPIPE ignored to the command where they were so when this process started; the standard library
+/// would have it end by SIGPIPE.
 pub fn leave_deaf(command: &mut Command) {
-    if !WAS_DEAF.load(Ordering::Relaxed) {
+    let ignored =
+        [(libc::SIGCHLD, WAS_DEAF.load(Ordering::Relaxed)), (libc::SIGPIPE, started::ignored_pipe())];
+    if ignored.iter().all(|(_, is_ignored)| !is_ignored) {
         return;
     }
-    let ignore = || {
-        // SAFETY: sets no handler, only one of the kernel's own dispositions; no memory is involved.
-        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    let ignore = move || {
+        for (signal, _) in ignored.iter().filter(|(_, is_ignored)| *is_ignored) {
+            // SAFETY: sets no handler, only one of the kernel's own dispositions; no memory is involved.
+            unsafe { libc::signal(*signal, libc::SIG_IGN) };
+        }
         Ok(())
     };
     // SAFETY: between fork and exec a system call is made that is async-signal-safe.

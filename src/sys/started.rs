@@ -1,13 +1,15 @@
-//! Which standard streams were closed when this process started.
-//!
-//! Rust's runtime puts /dev/null in their place before `main`, so that no file takes their numbers by accident: what is
-//! written would be lost without a word.
+//! What Rust's runtime changes before `main`, as it was when this process started: which standard streams were closed (it
+//! puts /dev/null in their place, so that no file takes their numbers by accident; what is written would be lost without a
+//! word), and whether SIGPIPE was ignored, as it always is afterwards.
 
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// A bit for each of stdin, stdout and stderr that was closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// Whether SIGPIPE was ignored.
+static NO_PIPE: AtomicBool = AtomicBool::new(false);
 
 /// Called by the loader, before `main` and the runtime.
 #[used]
@@ -22,6 +24,12 @@ extern "C" fn look() {
             CLOSED.fetch_or(1 << stream, Ordering::Relaxed);
         }
     }
+    NO_PIPE.store(super::signals::is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+}
+
+/// Whether SIGPIPE was ignored.
+pub fn ignored_pipe() -> bool {
+    NO_PIPE.load(Ordering::Relaxed)
 }
 
 /// What reading from or writing to a standard stream (0, 1 or 2) would have given, had nothing taken its place.

@@ -26,7 +26,7 @@ pub struct Refused {
 
 impl Refused {
     /// The exit code of the contract: 127 where it is not there, 126 where it cannot be executed, 125 where fsprobe itself
-    /// has too few descriptors to start it.
+    /// may have too few descriptors or processes to start it.
     pub fn code(&self) -> u8 {
         match self.error.kind() {
             _ if self.is_own_limit() => 125,
@@ -36,11 +36,15 @@ impl Refused {
     }
 
     fn is_own_limit(&self) -> bool {
-        matches!(self.error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+        matches!(self.error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN))
     }
 
     fn advice(&self) -> &'static str {
-        if self.is_own_limit() { " (fsprobe needs some itself; raise ulimit -n)" } else { "" }
+        match self.error.raw_os_error() {
+            Some(libc::EAGAIN) => " (no further process may be started; raise ulimit -u)",
+            _ if self.is_own_limit() => " (fsprobe needs some itself; raise ulimit -n)",
+            _ => "",
+        }
     }
 }
 

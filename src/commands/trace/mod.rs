@@ -46,6 +46,10 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
     };
     let signals = if args.command.is_empty() { Signals::ending()? } else { Signals::of_command()? };
     let bands = bands::resolve(args)?;
+    if let Some(signal) = signals.end_before() {
+        let line = format!("ended by signal {signal} before the command was started");
+        return Err(Failure::Command { code: u8::try_from(128 + signal).unwrap_or(125), line });
+    }
     if signals.ended() {
         return Ok(Outcome::Interrupted);
     }

@@ -62,6 +62,15 @@ impl Signals {
         }
     }
 
+    /// The signal that ends fsprobe before a command has been started, by its number.
+    pub fn end_before(&self) -> Option<i32> {
+        let Signals::OfCommand { sent, interrupted } = self else { return None };
+        let came =
+            |number: i32| sent.iter().any(|(other, came)| *other == number && came.load(Ordering::SeqCst));
+        let other = [SIGTERM, SIGHUP, SIGQUIT].into_iter().find(|number| came(*number));
+        other.or_else(|| interrupted.load(Ordering::SeqCst).then_some(SIGINT))
+    }
+
     /// Whether a signal asked for the end: before a command has been started, or of watching.
     pub fn ended(&self) -> bool {
         match self {

@@ -365,3 +365,19 @@ fn an_ignored_sigpipe_stays_ignored_in_the_command() {
         }
     }
 }
+
+#[test]
+fn without_descriptors_nothing_is_left_in_the_temporary_folder() {
+    for limit in 4..10 {
+        let place = Place::new();
+        let folder = place.path("temporary");
+        std::fs::create_dir(&folder).unwrap();
+        let script = format!(
+            "ulimit -n {limit}; exec {} trace --simulate zen4 --via preload -- true",
+            env!("CARGO_BIN_EXE_fsprobe")
+        );
+        let output = Command::new("sh").args(["-c", &script]).env("TMPDIR", &folder).output().unwrap();
+        let left: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(left.is_empty(), "{limit}: {left:?} {}", stderr(&output));
+    }
+}

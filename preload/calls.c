@@ -149,7 +149,9 @@ EXPORT ssize_t recvfrom(int fd, void *to, size_t len, int flags, __SOCKADDR_ARG 
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    COUNTED_PARTS(recvmsg, true, fd, -1, message->msg_iov, message->msg_iovlen, CALL(recvmsg)(fd, message, flags));
+    /* Where the kernel moved nothing the message may be no memory at all. */
+    COUNTED_PARTS(recvmsg, true, fd, -1, moved > 0 ? message->msg_iov : NULL, moved > 0 ? message->msg_iovlen : 0,
+                  CALL(recvmsg)(fd, message, flags));
 }
 
 EXPORT ssize_t write(int fd, const void *from, size_t len)
@@ -197,7 +199,8 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t len, int flags, __CONST_S
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    COUNTED_PARTS(sendmsg, false, fd, -1, message->msg_iov, message->msg_iovlen, CALL(sendmsg)(fd, message, flags));
+    COUNTED_PARTS(sendmsg, false, fd, -1, moved > 0 ? message->msg_iov : NULL, moved > 0 ? message->msg_iovlen : 0,
+                  CALL(sendmsg)(fd, message, flags));
 }
 
 /* preadv2 and its relatives: offset -1 means the position; missing before glibc 2.26. */

@@ -404,3 +404,26 @@ fn a_programs_own_copies_are_found_beside_its_calls() {
         assert!(own["what"].as_str().unwrap().contains("copy"), "{own}");
     }
 }
+
+#[test]
+fn messages_that_are_no_memory_fail_as_without() {
+    let place = Place::new();
+    let Some(program) = built(&place, "bad") else { return };
+    let alone = Command::new(&program).output().unwrap();
+    assert_eq!(stdout(&alone).lines().count(), 4);
+    for via in WAYS {
+        let Some(output) = traced(&place, via, &[], &[text(&program)]) else { continue };
+        assert_eq!((stdout(&output), output.status.code()), (stdout(&alone), Some(0)), "{via}");
+    }
+}
+
+#[test]
+fn a_fifo_is_no_program_and_is_not_waited_for() {
+    let place = Place::new();
+    let fifo = place.path("fifo");
+    assert!(Command::new("mkfifo").args(["-m", "777", text(&fifo)]).status().unwrap().success());
+    for via in WAYS {
+        let Some(output) = traced(&place, via, &[], &[text(&fifo)]) else { continue };
+        assert_eq!(output.status.code(), Some(126), "{via}: {}", stderr(&output));
+    }
+}

@@ -58,8 +58,9 @@ fn found(launch: &Launch) -> Option<PathBuf> {
 /// Why a program cannot be watched, if so. What cannot be read is not refused: exec says what is wrong
 /// with it, or the loader does not mind.
 fn refusal(path: &Path, loader: &Path, scripts: u32) -> Option<String> {
+    // before it is opened, which would wait for whoever writes to a FIFO
+    let meta = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let file = File::open(path).ok()?;
-    let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let name = crate::report::printable(&path.display().to_string(), 200);
     match Kind::of(&file).ok()? {
         Kind::Script(interpreter) if scripts > 0 => refusal(&interpreter, loader, scripts - 1),

@@ -132,8 +132,8 @@ fn fault_with_band(axis: Axis, from: u16, to: u16, report: &Report) -> Option<St
     let all = bands(report, Depth::Deep, None);
     let right = report.verdict.state == State::Affected
         && at_64k.len() == groups
-        && at_64k.iter().all(|b| b.confirmed && exact(&b))
-        && all.iter().all(|b| exact(&b) || fits(b))
+        && at_64k.iter().all(|b| b.confirmed && exact(b))
+        && all.iter().all(|b| exact(b) || fits(b))
         && bands(report, Depth::Mild, None).is_empty();
     (!right).then(|| format!("{axis} {from:#05x}..{to:#05x}: {:?}", report.verdict))
 }

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Place, stderr, stdout};
+use common::{Place, end_at, stderr, stdout, text};
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -96,6 +97,53 @@ fn one_cpu_is_enough() {
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(told["host"]["cpu_pinned"].as_u64().map(|c| c.to_string()), Some(cpu.clone()));
     }
+}
+
+/// Runs fsprobe where the kernel ends whoever makes one of these calls; none, said aloud, where that cannot be had.
+fn where_deadly(place: &Place, calls: [libc::c_long; 3], args: &[&str]) -> Option<Output> {
+    let mut command = place.fsprobe(args);
+    // SAFETY: the closure makes system calls only.
+    unsafe { command.pre_exec(move || end_at(calls)) };
+    command.output().inspect_err(|_| eprintln!("skipped: no seccomp filter can be set here")).ok()
+}
+
+#[test]
+fn a_sandbox_that_ends_who_watches_is_met_by_a_child_and_told() {
+    let (perf, ptrace, seccomp) = (libc::SYS_perf_event_open, libc::SYS_ptrace, libc::SYS_seccomp);
+    let place = Place::new();
+    for calls in [[perf; 3], [ptrace; 3], [seccomp; 3], [perf, ptrace, seccomp]] {
+        let trace = |via: &[&str], command: &[&str]| {
+            let args = [&["trace", "--simulate", "zen4"], via, &["--"], command].concat();
+            where_deadly(&place, calls, &args)
+        };
+        for (via, own) in [("sample", &[perf][..]), ("ptrace", &[ptrace, seccomp])] {
+            let Some(output) = trace(&["--via", via], &["sh", "-c", "exit 7"]) else { return };
+            let said = stderr(&output);
+            let closed = format!("cannot watch by {via}: ");
+            match output.status.code() {
+                Some(125) => assert!(said.contains(&closed) && said.lines().count() == 1, "{said}"),
+                code => assert!(code == Some(7) && !own.iter().any(|call| calls.contains(call)), "{said}"),
+            }
+        }
+        let Some(output) = trace(&[], &["sh", "-c", "exit 7"]) else { return };
+        assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_sandbox_that_ends_who_measures_leaves_the_other_paths() {
+    let place = Place::new();
+    let file = place.file("source", 1 << 20);
+    let calls = [libc::SYS_splice, libc::SYS_process_vm_readv, libc::SYS_io_uring_setup];
+    let Some(output) = where_deadly(&place, calls, &[&CHECK[..], &["--paths", "all"]].concat()) else {
+        return;
+    };
+    assert_measured(&answer(&output), &["read", "pread", "rep-movsb", "memcpy", "mmap"]);
+    let calls = [libc::SYS_ptrace, libc::SYS_preadv2, 451];
+    let args = ["readers", "--json", "--rounds", "1", "--file", text(&file)];
+    let Some(output) = where_deadly(&place, calls, &args) else { return };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("ptrace(2) is not possible here: "), "{}", stdout(&output));
 }
 
 /// Runs a command that may be missing.

@@ -2,6 +2,7 @@
 
 use super::end::position;
 use super::way::Way;
+use crate::sys::sandbox;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, SeekFrom, copy_file_range, fcntl_getfl, seek, sendfile};
 use rustix::pipe::{SpliceFlags, splice};
@@ -48,15 +49,23 @@ pub(super) struct Descriptors<'a> {
 impl Calls for Descriptors<'_> {
     fn pass(&mut self, way: Way) -> io::Result<usize> {
         let (input, output) = (self.input, self.output);
-        let spliced = |len| splice(input, None, output, None, len, SpliceFlags::empty());
-        let passed = match way {
-            Way::CopyFileRange => copy_file_range(input, None, output, None, MOST),
-            Way::SendFile => sendfile(output, input, None, MOST),
+        let spliced = |len| {
+            sandbox::lets(libc::SYS_splice)?;
+            Ok(splice(input, None, output, None, len, SpliceFlags::empty())?)
+        };
+        match way {
+            Way::CopyFileRange => {
+                sandbox::lets(libc::SYS_copy_file_range)?;
+                Ok(copy_file_range(input, None, output, None, MOST)?)
+            }
+            Way::SendFile => {
+                sandbox::lets(libc::SYS_sendfile)?;
+                Ok(sendfile(output, input, None, MOST)?)
+            }
             Way::Splice => spliced(MOST),
             Way::SpliceSmall => spliced(SMALL),
-            Way::ReadWrite => return Err(io::ErrorKind::Unsupported.into()),
-        };
-        Ok(passed?)
+            Way::ReadWrite => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {

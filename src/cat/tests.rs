@@ -1,7 +1,8 @@
 //! Real descriptors whose state changes in the middle, and system calls that a sandbox refuses.
 
 use super::*;
-use crate::sys::{descriptor, interrupt, refuse};
+use crate::sys::refuse::{self, Refusal};
+use crate::sys::{descriptor, interrupt};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -76,19 +77,21 @@ fn append_mode_set_in_the_middle_changes_the_way_and_no_byte() {
 fn calls_that_a_sandbox_refuses_are_done_without() {
     let content = bytes(1_000_001);
     let refused = [libc::SYS_splice, libc::SYS_copy_file_range, libc::SYS_sendfile];
-    let checked = refuse::in_a_thread(&refused, libc::EPERM, || {
-        let (input, output) = (file(&content), file(b""));
-        let passage = auto(&input, &output);
-        assert_eq!(taken(&passage), [Way::ReadWrite]);
-        assert_eq!(passage.legs.len(), 3, "{passage}");
-        assert_eq!(whole(&output), content);
+    let checked = [Refusal::Error(libc::EPERM), Refusal::Kill].map(|refusal| {
+        refuse::in_a_thread(&refused, refusal, || {
+            let (input, output) = (file(&content), file(b""));
+            let passage = auto(&input, &output);
+            assert_eq!(taken(&passage), [Way::ReadWrite]);
+            assert_eq!(passage.legs.len(), 3, "{passage}");
+            assert_eq!(whole(&output), content);
+        })
     });
-    let without_one = refuse::in_a_thread(&[libc::SYS_copy_file_range], libc::EXDEV, || {
+    let without_one = refuse::in_a_thread(&[libc::SYS_copy_file_range], Refusal::Error(libc::EXDEV), || {
         let (input, output) = (file(&content), file(b""));
         assert_eq!(taken(&auto(&input, &output)), [Way::SendFile]);
         assert_eq!(whole(&output), content);
     });
-    assert_eq!(checked.is_some(), without_one.is_some());
+    assert_eq!(checked.map(|checked| checked.is_some()), [without_one.is_some(); 2]);
 }
 
 #[test]

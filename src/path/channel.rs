@@ -13,7 +13,7 @@
 use super::own_memory::OwnMemory;
 use super::{ANY_PAGES, Copy, CopyPath, PathError, complete, complete_write};
 use crate::report::{CellSpec, PAGE, PathName};
-use crate::sys::{clock, descriptor, reason};
+use crate::sys::{clock, descriptor, reason, sandbox};
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,6 +32,7 @@ const SOCKET_PIECE: usize = 32 << 10;
 /// A pipe that holds `max_len` bytes and a page if the kernel lets it, and what it really holds.
 pub(super) fn wide_pipe(max_len: usize) -> Result<(PipeReader, PipeWriter, usize), String> {
     let refused = |error| format!("cannot make a pipe: {}", reason(&error));
+    sandbox::lets(libc::SYS_pipe2).map_err(refused)?;
     let (reader, writer) = io::pipe().map_err(refused)?;
     let mut capacity = descriptor::pipe_capacity(writer.as_fd()).map_err(refused)?;
     let mut wanted = max_len.saturating_add(BYTES).min(WIDEST).next_power_of_two();
@@ -64,6 +65,7 @@ impl Channel {
     /// A pair of Unix stream sockets.
     pub(super) fn socket() -> Result<Channel, String> {
         let refused = |error| format!("cannot make a pair of sockets: {}", reason(&error));
+        sandbox::lets(libc::SYS_socketpair).map_err(refused)?;
         let (reader, writer) = UnixStream::pair().map_err(refused)?;
         let buffer = descriptor::send_buffer(writer.as_fd()).map_err(refused)?;
         // The kernel cuts writes at half the buffer, so that two fit.

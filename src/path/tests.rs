@@ -3,7 +3,8 @@
 use super::*;
 use crate::report::{Allocator, Scan};
 use crate::sys::block::{Block, FILL, Memory};
-use crate::sys::{interrupt, refuse};
+use crate::sys::interrupt;
+use crate::sys::refuse::{self, Refusal};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -275,8 +276,8 @@ fn a_sandbox_that_refuses_calls_is_told_and_the_rest_goes_on() {
         (libc::SYS_pipe2, PathName::PipeRead, "pipe"),
         (libc::SYS_pipe2, PathName::PipeWrite, "pipe"),
     ] {
-        for error in [libc::EPERM, libc::ENOSYS] {
-            let outcome = refuse::in_a_thread(&[call], error, || {
+        for refusal in [Refusal::Error(libc::EPERM), Refusal::Error(libc::ENOSYS), Refusal::Kill] {
+            let outcome = refuse::in_a_thread(&[call], refusal, || {
                 let opener = Opener::new(&source, 4096);
                 let others = [PathName::Read, PathName::Pwrite, PathName::RepMovsb];
                 (opener.open(name).err(), others.iter().all(|&other| opener.open(other).is_ok()))

@@ -7,7 +7,7 @@ use super::job::{Counts, Ended, Job, Segment};
 use crate::report::HugeFound;
 use crate::sys::clock::now_ns;
 use crate::sys::region::Region;
-use crate::sys::{descriptor, transfer, usage};
+use crate::sys::{descriptor, sandbox, transfer, usage};
 use rustix::pipe::SpliceFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter};
@@ -33,6 +33,7 @@ struct Drained {
 
 impl Drained {
     fn new(capacity: usize) -> io::Result<Drained> {
+        sandbox::lets(libc::SYS_splice)?;
         let (reader, writer) = io::pipe()?;
         descriptor::set_pipe_capacity(writer.as_fd(), capacity)?;
         let null = OpenOptions::new().write(true).open("/dev/null")?;

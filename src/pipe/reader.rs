@@ -7,8 +7,8 @@ use super::pattern;
 use super::step::{Counter, meet};
 use super::writer::splice_flags;
 use crate::report::HugeFound;
-use crate::sys::descriptor;
 use crate::sys::shared::Shared;
+use crate::sys::{descriptor, sandbox};
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
@@ -49,6 +49,7 @@ enum Sink {
 
 impl Sink {
     fn new(job: &Job) -> io::Result<Sink> {
+        sandbox::lets(libc::SYS_splice)?;
         if job.verify.is_none() {
             return OpenOptions::new().write(true).open("/dev/null").map(Sink::Null);
         }

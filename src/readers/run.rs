@@ -2,7 +2,7 @@
 
 use super::watch::{FileId, Seen, Watch};
 use crate::sys::child::{self, Ended, Preparation};
-use crate::sys::{clock, reason, tracer};
+use crate::sys::{clock, reason, sandbox, tracer};
 use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -73,6 +73,9 @@ fn run(
     file: Option<FileId>,
     running: &Running,
 ) -> io::Result<(Ran<()>, Child)> {
+    if file.is_some() {
+        sandbox::lets(libc::SYS_ptrace)?;
+    }
     // A group of its own, so that a signal reaches whatever it starts as well.
     command.stdin(Stdio::null()).process_group(0);
     Preparation { traced: file.is_some(), ends_with_parent: true, refuse_huge_pages, gate: None }

@@ -1,5 +1,6 @@
 //! What the kernel knows of an open file: its file system, and what of it lies in the page cache.
 
+use super::sandbox;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -23,6 +24,7 @@ pub fn fs_magic(file: BorrowedFd<'_>) -> io::Result<u64> {
 /// # Errors
 /// `Unsupported` (by error code) where the file system or kernel knows no RWF_NOWAIT.
 pub fn read_without_waiting(file: BorrowedFd<'_>, position: u64) -> io::Result<usize> {
+    sandbox::lets(libc::SYS_preadv2)?;
     let mut byte = 0u8;
     let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     // SAFETY: the descriptor is open while borrowed; `part` names one writable byte that outlives the
@@ -43,6 +45,7 @@ pub fn read_without_waiting(file: BorrowedFd<'_>, position: u64) -> io::Result<u
 
 /// How many pages of the first `len` bytes lie in the page cache, by cachestat(2).
 pub fn cached_pages(file: BorrowedFd<'_>, len: u64) -> io::Result<u64> {
+    sandbox::lets(SYS_CACHESTAT)?;
     let range = [0u64, len];
     // cache, dirty, writeback, evicted, recently evicted (include/uapi/linux/mman.h)
     let mut counts = [0u64; 5];

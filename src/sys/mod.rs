@@ -26,6 +26,7 @@ pub mod region;
 pub mod reserve;
 pub mod ring;
 pub mod routines;
+pub mod sandbox;
 pub mod seccomp;
 pub mod shared;
 pub mod signals;

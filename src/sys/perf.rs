@@ -1,5 +1,6 @@
 //! One hardware event counted for the calling thread: perf_event_open(2).
 
+use super::sandbox;
 use crate::report::PmuEvent;
 use std::fs::File;
 use std::io::{self, Read};
@@ -137,6 +138,10 @@ impl Counter {
             ..Attributes::default()
         };
         let (this_thread, any_cpu, no_group) = (0, -1, -1);
+        // above 1 the kernel is not counted; above 2 (a distribution's addition) nothing is
+        let needed = if scope == Scope::Kernel { 1 } else { 2 };
+        let refused = |error| why(error, needed, paranoid());
+        sandbox::lets(libc::SYS_perf_event_open).map_err(refused)?;
         // SAFETY: the kernel reads `size` bytes of the attributes, which are that long; the other arguments
         // are plain numbers.
         let fd = unsafe {
@@ -144,9 +149,7 @@ impl Counter {
             libc::syscall(call, &raw const attributes, this_thread, any_cpu, no_group, CLOSE_ON_EXEC)
         };
         if fd < 0 {
-            // above 1 the kernel is not counted; above 2 (a distribution's addition) nothing is
-            let needed = if scope == Scope::Kernel { 1 } else { 2 };
-            return Err(why(io::Error::last_os_error(), needed, paranoid()));
+            return Err(refused(io::Error::last_os_error()));
         }
         // SAFETY: the kernel has just given this descriptor to us alone.
         Ok(Counter(File::from(unsafe { OwnedFd::from_raw_fd(fd as i32) })))
@@ -209,7 +212,7 @@ pub(super) fn paranoid() -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::refuse;
+    use crate::sys::refuse::{self, Refusal};
 
     fn text(code: i32, needed: i32, level: Option<i32>) -> String {
         why(io::Error::from_raw_os_error(code), needed, level).to_string()
@@ -255,8 +258,12 @@ mod tests {
     #[test]
     fn a_sandbox_is_told() {
         let open = || Counter::open(PmuEvent::L1dLoads, Scope::User).map(drop);
-        for (error, expected) in [(libc::EPERM, "forbid"), (libc::ENOSYS, "missing")] {
-            if let Some(opened) = refuse::in_a_thread(&[libc::SYS_perf_event_open], error, open) {
+        for (refusal, expected) in [
+            (Refusal::Error(libc::EPERM), "forbid"),
+            (Refusal::Error(libc::ENOSYS), "missing"),
+            (Refusal::Kill, "forbid"),
+        ] {
+            if let Some(opened) = refuse::in_a_thread(&[libc::SYS_perf_event_open], refusal, open) {
                 let text = opened.expect_err("refused").to_string();
                 assert!(text.contains(expected), "{text}");
             }

@@ -2,6 +2,7 @@
 //! writes them to. What the records say is not known here.
 
 use super::perf::{CLOSE_ON_EXEC, DISABLED, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, PerfError, why};
+use super::sandbox;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -133,6 +134,7 @@ impl Event {
         };
         let (cpu, no_group) = (cpu.map_or(-1, |cpu| cpu as libc::c_int), -1);
         let open = |read_format| {
+            sandbox::lets(libc::SYS_perf_event_open)?;
             let attributes = Attributes { read_format, ..attributes(whose, wanted) };
             // SAFETY: the kernel reads `size` bytes of the attributes, which are that long; the other arguments
             // are plain numbers.
@@ -323,7 +325,7 @@ impl Drop for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::refuse;
+    use crate::sys::refuse::{self, Refusal};
 
     const WANTED: Wanted = Wanted { period_ns: 100_000, kernel: false, chains: false, wake_at: 4096 };
 
@@ -365,8 +367,10 @@ mod tests {
         assert!(text(libc::EMFILE, Whose::Started).contains("Too many open files"));
         assert_eq!([needed(Whose::Everyone, false), needed(Whose::Started, true)], [0, 1]);
         let open = || Event::open(Whose::Started, None, &WANTED).map(drop);
-        if let Some(opened) = refuse::in_a_thread(&[libc::SYS_perf_event_open], libc::EPERM, open) {
-            assert!(opened.expect_err("refused").to_string().contains("forbid"));
+        for refusal in [Refusal::Error(libc::EPERM), Refusal::Kill] {
+            if let Some(opened) = refuse::in_a_thread(&[libc::SYS_perf_event_open], refusal, open) {
+                assert!(opened.expect_err("refused").to_string().contains("forbid"));
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! `trace::ptrace` takes hold of a child with [`seize`] and stops where a [`super::seccomp::Filter`] says so.
 //! Where a thread was killed meanwhile, sending it on does nothing, and the next wait tells of its end.
 
+use super::sandbox;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -47,6 +48,7 @@ pub enum Stop {
 /// # Errors
 /// Where the kernel, a security module or a sandbox refuses.
 pub fn seize(thread: u32) -> io::Result<()> {
+    sandbox::lets(libc::SYS_ptrace)?;
     let options = FOLLOW | libc::PTRACE_O_TRACESECCOMP;
     request(libc::PTRACE_SEIZE as libc::c_uint, thread, options as usize)
 }
@@ -197,6 +199,7 @@ pub fn call(thread: u32) -> io::Result<Option<At>> {
 /// # Errors
 /// Where it has none there, or does not let itself be looked into.
 pub fn memory(thread: u32, address: u64, into: &mut [u8]) -> io::Result<usize> {
+    sandbox::lets(libc::SYS_process_vm_readv)?;
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
     // SAFETY: `local` names exactly the bytes of `into`; what `remote` names is the other process's.
@@ -220,10 +223,11 @@ pub fn share_position(one: (u32, i32), other: (u32, i32)) -> bool {
 const KCMP_FILE: libc::c_int = 0;
 const KCMP_FILES: libc::c_int = 2;
 
-/// kcmp(2); where the kernel has none, nothing counts as shared.
+/// kcmp(2); where the kernel has none, or a sandbox forbids it, nothing counts as shared.
 fn compare(one: u32, other: u32, what: libc::c_int, first: i32, second: i32) -> bool {
+    let may = sandbox::lets(libc::SYS_kcmp).is_ok();
     // SAFETY: plain numbers.
-    unsafe { libc::syscall(libc::SYS_kcmp, one, other, what, first as usize, second as usize) == 0 }
+    may && unsafe { libc::syscall(libc::SYS_kcmp, one, other, what, first as usize, second as usize) == 0 }
 }
 
 #[cfg(test)]

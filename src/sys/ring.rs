@@ -1,5 +1,6 @@
 //! Reads through io_uring, one at a time.
 
+use super::sandbox;
 use io_uring::{IoUring, opcode, types};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -16,6 +17,8 @@ impl Ring {
     /// # Errors
     /// Where kernel or sandbox refuse io_uring, or descriptors or locked memory run out.
     pub fn new() -> io::Result<Ring> {
+        sandbox::lets(libc::SYS_io_uring_setup)?;
+        sandbox::lets(libc::SYS_io_uring_enter)?;
         Ok(Ring { ring: Some(IoUring::new(1)?) })
     }
 
@@ -51,7 +54,7 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::refuse;
+    use crate::sys::refuse::{self, Refusal};
     use std::io::Write;
     use std::os::fd::AsFd;
 
@@ -80,7 +83,8 @@ mod tests {
 
     #[test]
     fn an_entry_that_the_kernel_never_took_is_forgotten_with_its_ring() {
-        let outcome = refuse::in_a_thread(&[libc::SYS_io_uring_enter], libc::EPERM, || {
+        let refusal = Refusal::Error(libc::EPERM);
+        let outcome = refuse::in_a_thread(&[libc::SYS_io_uring_enter], refusal, || {
             let file = tempfile::tempfile().unwrap();
             ring().map(|mut ring| {
                 let mut read = || ring.read(file.as_fd(), &mut [0; 6], 0).unwrap_err().kind();

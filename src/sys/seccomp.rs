@@ -3,6 +3,7 @@
 //! It is a few words of classic BPF a call: the number is compared, of some also an argument. Calls of
 //! another instruction set (32-bit programs) are let through.
 
+use super::sandbox;
 use std::io;
 
 /// A system call that stops for the tracer.
@@ -88,6 +89,7 @@ impl Filter {
 /// # Errors
 /// With the kernel's reason.
 pub fn available() -> io::Result<()> {
+    sandbox::lets(libc::SYS_seccomp)?;
     let (asked, action) = (libc::SECCOMP_GET_ACTION_AVAIL, TRACE);
     // SAFETY: the kernel reads the four bytes of `action`.
     let failed = unsafe { libc::syscall(libc::SYS_seccomp, asked, 0, &raw const action) };

@@ -1,5 +1,6 @@
 //! System calls that move bytes and that the standard library lacks.
 
+use super::sandbox;
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -24,6 +25,7 @@ pub fn preadv(file: BorrowedFd<'_>, dst: &mut [u8], position: u64) -> io::Result
 
 /// process_vm_readv(2) of this very process: as many bytes of `src` as both sides hold.
 pub fn process_vm_read(dst: &mut [u8], src: &[u8]) -> io::Result<usize> {
+    sandbox::lets(libc::SYS_process_vm_readv)?;
     let local = libc::iovec { iov_base: dst.as_mut_ptr().cast(), iov_len: dst.len() };
     let remote = libc::iovec { iov_base: src.as_ptr().cast_mut().cast(), iov_len: src.len() };
     // SAFETY: getpid involves no memory.
@@ -34,6 +36,7 @@ pub fn process_vm_read(dst: &mut [u8], src: &[u8]) -> io::Result<usize> {
 
 /// splice(2) from a position of a file into a pipe.
 pub fn splice_in(file: BorrowedFd<'_>, position: u64, pipe: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
+    sandbox::lets(libc::SYS_splice)?;
     let mut position = signed(position)?;
     // SAFETY: both descriptors are open while borrowed; the position is a valid, writable number.
     count(unsafe {
@@ -52,6 +55,7 @@ pub fn splice_out(pipe: BorrowedFd<'_>, to: BorrowedFd<'_>, len: usize) -> io::R
 /// vmsplice(2) into a pipe: the pages of `bytes` themselves, which the pipe's reader sees as they are when it
 /// looks, so also what is written to them after this call.
 pub fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8], flags: SpliceFlags) -> rustix::io::Result<usize> {
+    sandbox::lets(libc::SYS_vmsplice).map_err(|_| rustix::io::Errno::PERM)?;
     // SAFETY: the slice names exactly `bytes`, whose pages the kernel only reads, and holds on its own for as
     // long as the pipe refers to them, should they be unmapped here.
     unsafe { rustix::pipe::vmsplice(pipe, &[IoSliceRaw::from_slice(bytes)], flags) }

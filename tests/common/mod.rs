@@ -124,14 +124,27 @@ pub fn simulated_clean() -> Report {
     swept(&["--simulate", "clean", "--len", "64K"])
 }
 
-/// Has the kernel answer a system call with EPERM from now on; the filter is set by prctl(2).
+/// Has the kernel answer a system call with EPERM from now on.
 pub fn forbid(call: libc::c_long) -> std::io::Result<()> {
-    let word = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    filter([call; 3], libc::SECCOMP_RET_ERRNO | libc::EPERM as u32)
+}
+
+/// Has the kernel end whoever makes one of these system calls from now on.
+pub fn end_at(calls: [libc::c_long; 3]) -> std::io::Result<()> {
+    filter(calls, libc::SECCOMP_RET_KILL_PROCESS)
+}
+
+/// The filter is set by prctl(2).
+fn filter(calls: [libc::c_long; 3], answer: u32) -> std::io::Result<()> {
+    let word = |code: u32, jt, k| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    let is = |call, jt| word(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, call as u32);
     let mut filter = [
-        word(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        word(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
-        word(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        word(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        word(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        is(calls[0], 3),
+        is(calls[1], 2),
+        is(calls[2], 1),
+        word(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+        word(libc::BPF_RET | libc::BPF_K, 0, answer),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: plain numbers, and a program of as many words as it says, which the kernel copies.

@@ -113,7 +113,12 @@ fn watched(
             Err(broken @ TraceError::Broken { .. }) => return Err(Failure::line(broken)),
         }
     }
-    Err(Failure::line(format!("no way of watching is open here: {}", closed.join("; "))))
+    let ways = closed.join("; ");
+    Err(Failure::line(match ways.strip_prefix("not ") {
+        // the one that was asked for, or the only one for what runs already
+        Some(way) if closed.len() == 1 => format!("cannot watch {way}"),
+        _ => format!("cannot watch here: {ways}"),
+    }))
 }
 
 /// Why a way is closed, without its advice to use another where that is what happens; where nothing is to be

@@ -249,7 +249,7 @@ fn closed(target: &Target, error: &PerfError) -> TraceError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::refuse;
+    use crate::sys::refuse::{self, Refusal};
 
     fn said(target: &Target, error: &PerfError) -> String {
         closed(target, error).to_string()
@@ -270,12 +270,12 @@ mod tests {
     #[test]
     fn a_sandbox_is_told() {
         let target = Target::Command(Launch { words: vec!["true".into()], environment: vec![] });
-        for error in [libc::EPERM, libc::ENOSYS] {
+        for refusal in [Refusal::Error(libc::EPERM), Refusal::Error(libc::ENOSYS), Refusal::Kill] {
             let watched = || {
                 let options = SampleOptions { period_ns: 0, on_signal: &|| None, stop: &|| true };
                 watch(&target, &options, &mut |_| {}).map(drop)
             };
-            if let Some(watched) = refuse::in_a_thread(&[libc::SYS_perf_event_open], error, watched) {
+            if let Some(watched) = refuse::in_a_thread(&[libc::SYS_perf_event_open], refusal, watched) {
                 let text = watched.expect_err("refused").to_string();
                 assert!(text.contains("perf_event_open") && text.contains("--via ptrace"), "{text}");
             }

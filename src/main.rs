@@ -5,14 +5,22 @@ use clap::error::ErrorKind;
 use fsprobe::sys::reserve::Reserving;
 use fsprobe::sys::{child, signals, started};
 use fsprobe::{cli, commands};
+use signal_hook::low_level;
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 /// The system's allocator; where it gives nothing, one line says so.
 #[global_allocator]
 static ALLOCATOR: Reserving = Reserving;
 
-fn main() -> ExitCode {
+fn main() {
+    let code = run();
+    let _ = io::stdout().flush();
+    // not through the libraries' destructors: mimalloc's crashes where it found no memory to begin with
+    low_level::exit(code.into())
+}
+
+/// What main does, up to the exit code.
+fn run() -> u8 {
     child::hear_of_children();
     // where signals cannot be set up, the verbs that need them say so
     let _ = signals::write_past_the_limit_fails();
@@ -21,10 +29,10 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     match commands::run(cli.verb) {
-        Ok(outcome) => ExitCode::from(outcome.code()),
+        Ok(outcome) => outcome.code(),
         Err(failure) => {
             complain(&failure.to_string());
-            ExitCode::from(failure.code())
+            failure.code()
         }
     }
 }
@@ -35,7 +43,7 @@ fn complain(line: &str) {
 }
 
 /// Help as it is; a usage error as one line with the tip that clap has for it.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(error: &clap::Error) -> u8 {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
@@ -45,9 +53,9 @@ fn usage(error: &clap::Error) -> ExitCode {
                 // a reader who closed the pipe has read enough
                 Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => {
                     complain(&commands::Failure::Output(failed).to_string());
-                    ExitCode::from(2)
+                    2
                 }
-                _ => ExitCode::from(error.exit_code() as u8),
+                _ => error.exit_code() as u8,
             }
         }
         _ => {
@@ -61,7 +69,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             complain(
                 &commands::Failure::line(format!("{}{tip}", first.trim_start_matches("error: "))).to_string(),
             );
-            ExitCode::from(2)
+            2
         }
     }
 }

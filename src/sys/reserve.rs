@@ -2,11 +2,11 @@
 //!
 //! The program's allocator is the system's. Where that gives nothing, a reserve that a measuring verb holds
 //! is given back and the allocation tried again, so that the run can end early and save what it has; without
-//! a reserve the process says why and ends with exit code 2.
+//! a reserve the process says why and ends with exit code 2, or with the one that was set.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
 /// Enough to judge, render and write a default sweep, in bytes. Nothing of it is touched.
 const RESERVE: Layout = match Layout::from_size_align(32 << 20, 4096) {
@@ -16,6 +16,7 @@ const RESERVE: Layout = match Layout::from_size_align(32 << 20, 4096) {
 
 static HELD: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static SPENT: AtomicBool = AtomicBool::new(false);
+static CODE: AtomicI32 = AtomicI32::new(2);
 
 /// The system's allocator, with a way out.
 #[derive(Debug)]
@@ -36,6 +37,11 @@ pub fn hold() -> bool {
 /// Whether memory ran out and the reserve went: what measures has to end.
 pub fn is_spent() -> bool {
     SPENT.load(Ordering::SeqCst)
+}
+
+/// Has the process end with this exit code where memory ends, from now on.
+pub fn end_with(code: u8) {
+    CODE.store(code.into(), Ordering::SeqCst);
 }
 
 /// Gives a reserve back; false where there was none.
@@ -64,7 +70,7 @@ fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     // allocates.
     unsafe {
         libc::write(2, LINE.as_ptr().cast(), LINE.len());
-        libc::_exit(2)
+        libc::_exit(CODE.load(Ordering::SeqCst))
     }
 }
 

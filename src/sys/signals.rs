@@ -1,7 +1,7 @@
 //! Signals that ask a run to end, noted so that what was measured is kept, and those that stop a job.
 
 use super::clock::now_ns;
-use signal_hook::consts::SIGXFSZ;
+use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 use signal_hook::{flag, low_level};
 use std::io;
 use std::sync::Arc;
@@ -83,6 +83,14 @@ pub fn note_sender(number: i32, any: Arc<AtomicBool>, sent: Arc<AtomicBool>) -> 
 /// Where the system refuses a handler.
 pub fn write_past_the_limit_fails() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
+}
+
+/// From now on the soft limit of CPU time (`ulimit -St`) does not end this process; it holds for what it starts.
+///
+/// # Errors
+/// Where the system refuses a handler.
+pub fn outlive_the_limit_of_time() -> io::Result<()> {
+    if is_ignored(SIGXCPU) { Ok(()) } else { flag::register(SIGXCPU, Arc::default()).map(drop) }
 }
 
 /// Whether this process ignores a signal, as `nohup` and background jobs have it: what it starts is to ignore it

@@ -34,7 +34,6 @@ pub fn run(args: &ExposureArgs) -> Result<Outcome, Failure> {
         print(&child::obey(order))?;
         return Ok(Outcome::Done);
     }
-    let caught = signals::note(&[SIGINT, SIGTERM, SIGHUP]).map_err(Failure::line)?;
     let (recorded_at, began) = (now(), Instant::now());
     let inputs: Vec<&Path> = args.report.iter().chain(&args.preload).map(PathBuf::as_path).collect();
     let destination = match &args.output {
@@ -46,6 +45,8 @@ pub fn run(args: &ExposureArgs) -> Result<Outcome, Failure> {
     let format = if args.json { ExposureFormat::Json } else { args.format };
     let host = host::gather(format == ExposureFormat::Json);
     let known = bands::known(args, &host)?;
+    // only now, since a report or a library may be a pipe that nobody writes to yet
+    let caught = signals::note(&[SIGINT, SIGTERM, SIGHUP]).map_err(Failure::line)?;
     let mut exposure = placed(args, &sources, &plan, &|| caught.signal().is_some())?;
     let stop = stopped_by(&caught);
     // a check pins this process to one CPU, which its children would inherit

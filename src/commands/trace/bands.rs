@@ -8,20 +8,19 @@ use crate::sys;
 use crate::{host, judge};
 use std::path::Path;
 
-/// The bands that the options name.
+/// The bands that the options name, if they do.
 ///
 /// # Errors
-/// Where a report cannot be loaded or a model is not known. A check of this machine that fails leaves the
-/// bands unknown: the program runs all the same.
-pub fn resolve(args: &TraceArgs) -> Result<TraceBands, Failure> {
-    match (&args.report, &args.simulate) {
-        (Some(file), _) => of_file(file, args.anonymous),
-        (None, Some(model)) => check::quick(Some(model)).map(|report| TraceBands {
+/// Where a report cannot be loaded or a model is not known.
+pub fn named(args: &TraceArgs) -> Result<Option<TraceBands>, Failure> {
+    Ok(Some(match (&args.report, &args.simulate) {
+        (Some(file), _) => of_file(file, args.anonymous)?,
+        (None, Some(model)) => TraceBands {
             source: format!("a simulated {}", printable(model, 60)),
-            ..of_report(&report)
-        }),
-        (None, None) => Ok(of_this_machine()),
-    }
+            ..of_report(&check::quick(Some(model))?)
+        },
+        (None, None) => return Ok(None),
+    }))
 }
 
 fn of_file(file: &Path, anonymous: bool) -> Result<TraceBands, Failure> {
@@ -41,7 +40,8 @@ fn of_file(file: &Path, anonymous: bool) -> Result<TraceBands, Failure> {
     Ok(TraceBands { source: format!("{name}{of}"), ..bands })
 }
 
-fn of_this_machine() -> TraceBands {
+/// The bands of this machine, checked now. Where that fails they are unknown: the program runs all the same.
+pub fn of_this_machine() -> TraceBands {
     match apart(|| check::quick(None)) {
         Ok(report) => TraceBands { source: "a check of this machine, just now".into(), ..of_report(&report) },
         Err(why) => unknown(&why),

@@ -11,6 +11,7 @@ use super::document::{Document, now};
 use super::{Failure, Outcome, style};
 use crate::cli::TraceArgs;
 use crate::report::{Trace, TraceBands, Via, Watched, printable, write_whole};
+use crate::sys::reserve;
 use crate::trace::sample::Target;
 use crate::trace::{Done, TraceError};
 use crate::{host, judge, render};
@@ -31,9 +32,16 @@ const LONGEST: usize = 300;
 /// Where nothing, or two things, are to be watched, none of the ways is open, or output cannot be written.
 pub fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
     let target = ways::target(args)?;
-    let done = traced(args, &target);
-    // the codes 0 to 124 are the command's, unless they tell the state
-    if args.command.is_empty() || args.exit_code { done } else { done.map_err(Failure::beside_a_command) }
+    if !keeps_status(args) {
+        return traced(args, &target);
+    }
+    reserve::end_with(125);
+    traced(args, &target).map_err(Failure::beside_a_command)
+}
+
+/// Whether the codes 0 to 124 are the command's.
+fn keeps_status(args: &TraceArgs) -> bool {
+    !args.command.is_empty() && !args.exit_code
 }
 
 fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
@@ -44,8 +52,10 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
         }
         None => Destination::Nowhere,
     };
+    // a report may be a pipe that nobody writes to yet, and a signal ends that wait
+    let named = bands::named(args)?;
     let signals = if args.command.is_empty() { Signals::ending()? } else { Signals::of_command()? };
-    let bands = bands::resolve(args)?;
+    let bands = named.unwrap_or_else(bands::of_this_machine);
     if let Some(signal) = signals.end_before() {
         let line = format!("ended by signal {signal} before the command was started");
         return Err(Failure::Command { code: u8::try_from(128 + signal).unwrap_or(125), line });
@@ -55,6 +65,9 @@ fn traced(args: &TraceArgs, target: &Target) -> Result<Outcome, Failure> {
     }
     let subject = Subject::of(args);
     let (via, via_reason, done) = watched(args, target, &subject, &bands, &signals)?;
+    if let (Some(status), true) = (done.status, keeps_status(args)) {
+        reserve::end_with(Outcome::of(status).code());
+    }
     let cut_short = args.time.is_some() && signals.ended();
     let bands = bands::with_here(bands, &done.watched);
     let bands = if cut_short { bands } else { bands::with_lengths(bands, args, &done.watched) };
@@ -85,9 +98,9 @@ fn watched(
     signals: &Signals,
 ) -> Result<(Via, String, Done), Failure> {
     let ways = ways::choose(args, target, bands.elsewhere);
-    let mut closed = Vec::new();
+    let mut closed = Closed { ways: vec![], anonymous: args.anonymous };
     for (via, reason) in ways {
-        let reason = if closed.is_empty() { reason } else { format!("{reason} ({})", closed.join("; ")) };
+        let reason = if closed.ways.is_empty() { reason } else { format!("{reason} ({})", closed.each()) };
         let began = subject.unwatched(via, reason.clone(), bands.clone());
         let mut view =
             if args.live { View::open(began, &subject.who, !args.command.is_empty()) } else { None };
@@ -109,24 +122,37 @@ fn watched(
                     line: printable(&refused.to_string(), 4000),
                 });
             }
-            Err(TraceError::Closed(why)) => closed.push(not_by(via, &why, args.anonymous)),
+            Err(TraceError::Closed(why)) => closed.ways.push((via, why)),
             Err(broken @ TraceError::Broken { .. }) => return Err(Failure::line(broken)),
         }
     }
-    let ways = closed.join("; ");
-    Err(Failure::line(match ways.strip_prefix("not ") {
-        // the one that was asked for, or the only one for what runs already
-        Some(way) if closed.len() == 1 => format!("cannot watch {way}"),
-        _ => format!("cannot watch here: {ways}"),
-    }))
+    Err(Failure::line(closed.all()))
 }
 
-/// Why a way is closed, without its advice to use another where that is what happens; where nothing is to be
-/// named, that it is.
-fn not_by(via: Via, why: &str, anonymous: bool) -> String {
-    match (anonymous, why.split(" (use --via").next()) {
-        (false, Some(why)) => format!("not by {via}: {why}"),
-        _ => format!("not by {via}"),
+/// The ways that are closed, with their reasons.
+struct Closed {
+    ways: Vec<(Via, String)>,
+    /// Whether nothing is to be named.
+    anonymous: bool,
+}
+
+impl Closed {
+    /// Each without its advice to use another, which is what happens.
+    fn each(&self) -> String {
+        let each = |(via, why): &(Via, String)| match why.split(" (use --via").next() {
+            Some(why) if !self.anonymous => format!("not by {via}: {why}"),
+            _ => format!("not by {via}"),
+        };
+        self.ways.iter().map(each).collect::<Vec<_>>().join("; ")
+    }
+
+    /// That nothing can be watched.
+    fn all(&self) -> String {
+        match &self.ways[..] {
+            // the one that was asked for, or the only one for what runs already
+            [(via, why)] if !self.anonymous => format!("cannot watch by {via}: {why}"),
+            _ => format!("cannot watch here: {}", self.each()),
+        }
     }
 }
 

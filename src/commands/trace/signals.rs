@@ -30,6 +30,8 @@ pub enum Signals {
 impl Signals {
     /// For a command. What is ignored stays ignored, so that the command ignores it too.
     pub fn of_command() -> Result<Signals, Failure> {
+        // whoever watches by ptrace may need more time than what it watches
+        signals::outlive_the_limit_of_time().map_err(Failure::line)?;
         let interrupted = Arc::new(AtomicBool::new(false));
         let mut sent = Vec::new();
         for number in heeded(&OF_GROUP) {

@@ -50,28 +50,33 @@ pub fn choose(args: &TraceArgs, target: &Target, elsewhere: bool) -> Vec<(Via, S
             vec![(Via::Sample, "what runs already can only be sampled".into())]
         }
         (None, Target::Command(_)) if args.live => vec![(Via::Sample, "--live shows samples".into())],
-        (None, Target::Command(_)) if elsewhere => {
-            of_command(Some("calls tell best what would be lost on another machine".into()))
-        }
-        (None, Target::Command(_)) => {
-            let seen = sample::available(target);
-            let blind = seen.user.and(seen.kernel).err();
-            of_command(blind.map(|error| format!("samples would not show every copy: {error}")))
+        (None, Target::Command(launch)) => {
+            let unsampled = if elsewhere {
+                Some("calls tell best what would be lost on another machine".into())
+            } else {
+                let seen = sample::available(target);
+                let blind = seen.user.and(seen.kernel).err();
+                blind.map(|error| format!("samples would not show every copy: {error}"))
+            };
+            of_command(unsampled, preload::gains(launch))
         }
     }
 }
 
-/// The ways to watch a command, of which samples are the first choice unless something speaks against them.
-fn of_command(unsampled: Option<String>) -> Vec<(Via, String)> {
+/// The ways to watch a command, of which samples are the first choice unless something speaks against them. They leave a
+/// command that gains rights as it is, which `ptrace` does not.
+fn of_command(unsampled: Option<String>, gains_rights: bool) -> Vec<(Via, String)> {
     let against = unsampled.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
     let sample = "its copies can be sampled here, those inside the kernel too, at next to no cost";
     let sample = unsampled.is_none().then(|| (Via::Sample, sample.into()));
-    let exact = [
-        (Via::Preload, format!("every public call of its C library is counted{against}")),
-        (Via::Ptrace, format!("every system call is counted{against}")),
-    ];
-    let left = unsampled.is_some().then(|| (Via::Sample, format!("nothing else is open here{against}")));
-    sample.into_iter().chain(exact).chain(left).collect()
+    let preload = (Via::Preload, format!("every public call of its C library is counted{against}"));
+    let ptrace = (Via::Ptrace, format!("every system call is counted{against}"));
+    let last = |why: &str| unsampled.is_some().then(|| (Via::Sample, format!("{why}{against}")));
+    if gains_rights {
+        let least = last("it keeps the rights that it runs with, and is seen as far as they allow");
+        return sample.into_iter().chain([preload]).chain(least).chain([ptrace]).collect();
+    }
+    sample.into_iter().chain([preload, ptrace]).chain(last("nothing else is open here")).collect()
 }
 
 /// How something is watched.
@@ -126,10 +131,11 @@ mod tests {
 
     #[test]
     fn samples_come_first_where_they_show_everything() {
-        let ways = |unsampled: Option<&str>| of_command(unsampled.map(Into::into));
+        let ways = |unsampled: Option<&str>| of_command(unsampled.map(Into::into), false);
         let order = |ways: Vec<(Via, String)>| ways.into_iter().map(|(via, _)| via).collect::<Vec<_>>();
         assert_eq!(order(ways(None)), [Via::Sample, Via::Preload, Via::Ptrace]);
         assert_eq!(order(ways(Some("perf_event_paranoid=2"))), [Via::Preload, Via::Ptrace, Via::Sample]);
         assert!(ways(Some("perf_event_paranoid=2"))[0].1.contains("perf_event_paranoid=2"));
+        assert_eq!(order(of_command(Some("blind".into()), true)), [Via::Preload, Via::Sample, Via::Ptrace]);
     }
 }

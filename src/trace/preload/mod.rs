@@ -21,6 +21,7 @@ use crate::sys::{clock, proc, usage};
 use counts::{Counts, Setting};
 use looks::Looks;
 use place::Place;
+pub use program::gains;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
 use std::ffi::{OsStr, OsString};

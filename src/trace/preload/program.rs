@@ -55,6 +55,12 @@ fn found(launch: &Launch) -> Option<PathBuf> {
     })
 }
 
+/// Whether the command would start with rights that its caller has not, which a tracer without privileges takes from it.
+pub fn gains(launch: &Launch) -> bool {
+    let meta = |path: &PathBuf| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+    found(launch).is_some_and(|path| meta(&path).is_some_and(|meta| gains_rights(&path, &meta)))
+}
+
 /// Why a program cannot be watched, if so. What cannot be read is not refused: exec says what is wrong
 /// with it, or the loader does not mind.
 fn refusal(path: &Path, loader: &Path, scripts: u32) -> Option<String> {
@@ -66,7 +72,7 @@ fn refusal(path: &Path, loader: &Path, scripts: u32) -> Option<String> {
         Kind::Script(interpreter) if scripts > 0 => refusal(&interpreter, loader, scripts - 1),
         Kind::Script(_) | Kind::Text => None,
         Kind::Foreign => Some(format!("{name} is not a program for 64-bit x86")),
-        _ if gains_rights(&meta) => Some(format!(
+        _ if gains_rights(path, &meta) => Some(format!(
             "{name} runs with rights that its caller has not, and the loader then ignores what it is asked to load"
         )),
         Kind::Static if identity(path) == identity(loader) => None,
@@ -104,10 +110,12 @@ fn is_sanitised(file: File) -> bool {
     needed().unwrap_or(false)
 }
 
-/// Whether the kernel would start it with another user or group. File capabilities are found out by the loader.
-fn gains_rights(meta: &std::fs::Metadata) -> bool {
+/// Whether the kernel would start it with another user or group, or with capabilities of the file's.
+fn gains_rights(path: &Path, meta: &std::fs::Metadata) -> bool {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    (meta.mode() & SETUID != 0 && meta.uid() != user) || (meta.mode() & SETGID != 0 && meta.gid() != group)
+    (meta.mode() & SETUID != 0 && meta.uid() != user)
+        || (meta.mode() & SETGID != 0 && meta.gid() != group)
+        || (user != 0 && rustix::fs::getxattr(path, "security.capability", &mut [0u8; 64]).is_ok())
 }
 
 /// What exec makes of a file.
@@ -202,6 +210,21 @@ mod tests {
         assert_eq!(found(&launch("sh", "/none")), None);
         assert_eq!(found(&launch("./sh", "/bin")), Some("./sh".into()));
         assert!(watchable(&launch("no such program", "/bin"), Path::new(USUAL_LOADER)).is_ok());
+    }
+
+    #[test]
+    fn rights_are_gained_by_those_who_lack_them() {
+        let launch = |word: &str| Launch { words: vec![word.into()], environment: vec![] };
+        assert!(!gains(&launch("sh")) && !gains(&launch("no such program")));
+        let lacks = rustix::process::getuid().as_raw() != 0;
+        let is_setuid = |path: &&&str| {
+            let meta = std::fs::metadata(path);
+            meta.is_ok_and(|meta| meta.uid() == 0 && meta.mode() & SETUID != 0)
+        };
+        match ["/bin/su", "/usr/bin/sudo", "/usr/bin/passwd"].iter().find(is_setuid) {
+            Some(program) => assert_eq!(gains(&launch(program)), lacks, "{program}"),
+            None => eprintln!("skipped: no setuid program here"),
+        }
     }
 
     #[test]

@@ -68,6 +68,14 @@ static void counted_parts(enum call call, bool from_file, int fd, struct place p
         count_end(call, file, moved < 0 ? FAILED : EMPTY);
 }
 
+/* Counts a call with a message, which may be no memory at all where the kernel moved nothing. */
+static void counted_message(enum call call, bool from_file, int fd, struct place place, const struct msghdr *message,
+                            ssize_t moved)
+{
+    const struct iovec *parts = moved > 0 ? message->msg_iov : NULL;
+    counted_parts(call, from_file, fd, place, parts, moved > 0 ? message->msg_iovlen : 0, moved);
+}
+
 /* A function of the family: what it is told as, its direction, its offset (-1: none) and its memory. */
 #define COUNTED(told, from_file, fd, offset, buffer, len, call_on) \
     if (!is_watched()) \
@@ -82,6 +90,13 @@ static void counted_parts(enum call call, bool from_file, int fd, struct place p
     struct place place = place_of(fd, offset); \
     ssize_t moved = call_on; \
     counted_parts(CALL_##told, from_file, fd, place, parts, (size_t)(count), moved); \
+    return moved
+#define COUNTED_MESSAGE(told, from_file, fd, message, call_on) \
+    if (!is_watched()) \
+        return call_on; \
+    struct place place = place_of(fd, -1); \
+    ssize_t moved = call_on; \
+    counted_message(CALL_##told, from_file, fd, place, message, moved); \
     return moved
 /* An offset that the kernel refuses is no wish for the position. */
 #define OFFSET(offset) ((offset) < 0 ? 0 : (offset))
@@ -149,9 +164,7 @@ EXPORT ssize_t recvfrom(int fd, void *to, size_t len, int flags, __SOCKADDR_ARG 
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    /* Where the kernel moved nothing the message may be no memory at all. */
-    COUNTED_PARTS(recvmsg, true, fd, -1, moved > 0 ? message->msg_iov : NULL, moved > 0 ? message->msg_iovlen : 0,
-                  CALL(recvmsg)(fd, message, flags));
+    COUNTED_MESSAGE(recvmsg, true, fd, message, CALL(recvmsg)(fd, message, flags));
 }
 
 EXPORT ssize_t write(int fd, const void *from, size_t len)
@@ -199,8 +212,7 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t len, int flags, __CONST_S
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    COUNTED_PARTS(sendmsg, false, fd, -1, moved > 0 ? message->msg_iov : NULL, moved > 0 ? message->msg_iovlen : 0,
-                  CALL(sendmsg)(fd, message, flags));
+    COUNTED_MESSAGE(sendmsg, false, fd, message, CALL(sendmsg)(fd, message, flags));
 }
 
 /* preadv2 and its relatives: offset -1 means the position; missing before glibc 2.26. */

@@ -5,6 +5,7 @@ mod common;
 use common::{Place, assert_fails, forbid, stderr, stdout, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -129,11 +130,15 @@ fn a_parent_that_ignores_its_children_changes_nothing() {
 #[test]
 fn what_cannot_be_run_is_126_or_127() {
     let place = Place::new();
-    let file = place.file("data", 10);
+    let (file, script) = (place.file("data", 10), place.path("script"));
+    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     for via in WAYS {
-        for (command, code, word) in
-            [("/no/such/program", 127, "No such file"), (text(&file), 126, "ermission denied")]
-        {
+        for (command, code, word) in [
+            ("/no/such/program", 127, "No such file or directory\n"),
+            (text(&file), 126, "ermission denied"),
+            (text(&script), 127, "(the interpreter or loader that it names is missing)"),
+        ] {
             let Some(output) = traced(&place, via, &["--exit-code"], &[command]) else { continue };
             assert_eq!(output.status.code(), Some(code), "{via}: {}", stderr(&output));
             assert!(stderr(&output).contains(word) && stdout(&output).is_empty(), "{}", stderr(&output));

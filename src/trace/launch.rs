@@ -3,6 +3,7 @@
 use crate::sys::child::{self, Environment, Preparation};
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::{Child, Command};
 
 /// What to start.
@@ -29,22 +30,32 @@ impl Refused {
     /// may have too few descriptors or processes to start it.
     pub fn code(&self) -> u8 {
         match self.error.kind() {
-            _ if self.is_own_limit() => 125,
+            _ if is_own_limit(&self.error) => 125,
             io::ErrorKind::NotFound => 127,
             _ => 126,
         }
     }
 
-    fn is_own_limit(&self) -> bool {
-        matches!(self.error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN))
-    }
-
     fn advice(&self) -> &'static str {
-        match self.error.raw_os_error() {
-            Some(libc::EAGAIN) => " (no further process may be started; raise ulimit -u)",
-            _ if self.is_own_limit() => " (fsprobe needs some itself; raise ulimit -n)",
-            _ => "",
+        // where the file is there, exec looked for another one
+        let is_there = self.name.contains('/') && Path::new(&self.name).exists();
+        if self.error.kind() == io::ErrorKind::NotFound && is_there {
+            return " (the interpreter or loader that it names is missing)";
         }
+        advice(&self.error)
+    }
+}
+
+fn is_own_limit(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN))
+}
+
+/// What to do about a limit that fsprobe itself has met; empty for other errors.
+pub fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => " (no further process or thread may be started; raise ulimit -u)",
+        _ if is_own_limit(error) => " (fsprobe needs some itself; raise ulimit -n)",
+        _ => "",
     }
 }
 

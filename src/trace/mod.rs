@@ -66,7 +66,7 @@ pub enum TraceError {
     #[error("{0}")]
     Closed(String),
     /// It broke off.
-    #[error("{what}: {}", crate::sys::reason(.error))]
+    #[error("{what}: {}{}", crate::sys::reason(.error), launch::advice(.error))]
     Broken {
         /// What failed.
         what: &'static str,

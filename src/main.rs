@@ -2,18 +2,21 @@
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use fsprobe::sys::reserve::Reserving;
+use fsprobe::sys::reserve::{self, Reserving};
 use fsprobe::sys::{child, signals, started};
 use fsprobe::{cli, commands};
 use signal_hook::low_level;
+use std::backtrace::BacktraceStatus;
 use std::io::{self, Write};
+use std::panic::PanicHookInfo;
 
 /// The system's allocator; where it gives nothing, one line says so.
 #[global_allocator]
 static ALLOCATOR: Reserving = Reserving;
 
 fn main() {
-    let code = run();
+    std::panic::set_hook(Box::new(own_fault));
+    let code = std::panic::catch_unwind(run).unwrap_or_else(|_| reserve::code());
     let _ = io::stdout().flush();
     // not through the libraries' destructors: mimalloc's crashes where it found no memory to begin with
     low_level::exit(code.into())
@@ -34,6 +37,25 @@ fn run() -> u8 {
             complain(&failure.to_string());
             failure.code()
         }
+    }
+}
+
+/// A fault of fsprobe's own as one line; with RUST_BACKTRACE the way to it too.
+fn own_fault(info: &PanicHookInfo<'_>) {
+    let at = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
+    let what = text.lines().collect::<Vec<_>>().join(" ");
+    complain(
+        &commands::Failure::line(format!(
+            "internal error{at}: {what} (please report it, unless a sandbox forbids what every program does)"
+        ))
+        .to_string(),
+    );
+    let way = std::backtrace::Backtrace::capture();
+    if way.status() == BacktraceStatus::Captured {
+        let _ = writeln!(io::stderr(), "{way}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, end_at, stderr, stdout, text};
+use common::{Place, end_at, forbid, stderr, stdout, text};
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -144,6 +144,48 @@ fn a_sandbox_that_ends_who_measures_leaves_the_other_paths() {
     let Some(output) = where_deadly(&place, calls, &args) else { return };
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("ptrace(2) is not possible here: "), "{}", stdout(&output));
+}
+
+#[test]
+fn a_sandbox_that_ends_who_makes_the_objects_calls_is_met_before_it_is_put_into_programs() {
+    let place = Place::new();
+    let trace = |via: &[&str]| {
+        let args = [&["trace", "--simulate", "zen4"], via, &["--", "sh", "-c", "echo said; exit 7"]].concat();
+        where_deadly(&place, [libc::SYS_fstatfs; 3], &args)
+    };
+    let Some(asked) = trace(&["--via", "preload"]) else { return };
+    assert_eq!(asked.status.code(), Some(125));
+    assert!(stderr(&asked).contains("a sandbox ends programs that call fstatfs(2)"), "{}", stderr(&asked));
+    let Some(chosen) = trace(&[]) else { return };
+    assert_eq!((chosen.status.code(), stdout(&chosen).as_str()), (Some(7), "said\n"), "{}", stderr(&chosen));
+}
+
+#[test]
+fn a_sandbox_that_refuses_what_everybody_does_loses_no_output_and_panics_nowhere() {
+    let place = Place::new();
+    for call in [libc::SYS_fcntl, libc::SYS_clock_nanosleep, libc::SYS_fstatfs, libc::SYS_prlimit64] {
+        for via in ["sample", "preload", "ptrace"] {
+            let script = "echo said; exit 7";
+            let args = ["trace", "--simulate", "zen4", "--via", via, "--", "sh", "-c", script];
+            let mut command = place.fsprobe(&args);
+            command.env_remove("RUST_BACKTRACE");
+            // SAFETY: the closure makes system calls only.
+            unsafe { command.pre_exec(move || forbid(call)) };
+            let Ok(output) = command.output() else {
+                eprintln!("skipped: no seccomp filter can be set here");
+                return;
+            };
+            let said = stderr(&output);
+            match output.status.code() {
+                Some(125) => {
+                    assert!(said.lines().all(|line| line.starts_with("fsprobe: ")), "{call} {via}: {said}")
+                }
+                code => {
+                    assert_eq!((code, stdout(&output).as_str()), (Some(7), "said\n"), "{call} {via}: {said}")
+                }
+            }
+        }
+    }
 }
 
 /// Runs a command that may be missing.

@@ -85,6 +85,24 @@ fn a_report_that_never_comes_is_waited_for_until_a_signal() {
 }
 
 #[test]
+fn whatever_the_umask_nothing_is_left_in_the_temporary_folder() {
+    let place = Place::new();
+    for umask in ["777", "000", "277"] {
+        let folder = place.path(umask);
+        std::fs::create_dir(&folder).unwrap();
+        let mut command = limited(&place, &format!("umask {umask}"), "preload", "umask; exit 7");
+        let output = command.env("TMPDIR", &folder).env_remove("XDG_RUNTIME_DIR").output().unwrap();
+        if output.status.code() == Some(125) {
+            eprintln!("skipped: {}", stderr(&output));
+            return;
+        }
+        assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+        assert_eq!(stdout(&output).trim(), format!("0{umask}"));
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "umask {umask}");
+    }
+}
+
+#[test]
 fn the_one_way_that_was_asked_for_is_told_alone() {
     let place = Place::new();
     assert_fails(&place.run(&["trace", "--pid", "4000000"]), &["cannot watch by sample: "]);

@@ -145,6 +145,20 @@ pub fn message(thread: u32) -> Option<u32> {
     (failed == 0).then_some(told as u32)
 }
 
+/// Which process sent the signal that a thread stopped at; none where the kernel did.
+pub fn sender(thread: u32) -> Option<u32> {
+    // SAFETY: siginfo is plain numbers and addresses, for which all zeros are a value.
+    let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let request = libc::PTRACE_GETSIGINFO as libc::c_uint;
+    // SAFETY: the kernel writes one siginfo to `told`.
+    let failed = unsafe {
+        libc::ptrace(request as _, thread as libc::pid_t, null_mut::<libc::c_void>(), &raw mut told)
+    };
+    // SI_USER, SI_QUEUE and SI_TKILL, which alone name a process, are not above 0
+    // SAFETY: what the kernel wrote, or zeros.
+    (failed == 0 && told.si_code <= 0).then(|| unsafe { told.si_pid() }.cast_unsigned())
+}
+
 /// Where a thread stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {

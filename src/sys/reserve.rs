@@ -44,6 +44,11 @@ pub fn end_with(code: u8) {
     CODE.store(code.into(), Ordering::SeqCst);
 }
 
+/// The exit code where memory ends.
+pub fn code() -> u8 {
+    CODE.load(Ordering::SeqCst) as u8
+}
+
 /// Gives a reserve back; false where there was none.
 fn release(held: *mut u8) -> bool {
     if held.is_null() {
@@ -70,7 +75,7 @@ fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     // allocates.
     unsafe {
         libc::write(2, LINE.as_ptr().cast(), LINE.len());
-        libc::_exit(CODE.load(Ordering::SeqCst))
+        libc::_exit(code().into())
     }
 }
 

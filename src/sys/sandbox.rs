@@ -4,10 +4,10 @@
 //! A call that ordinary programs do not make is made by a child first where there is a filter, so that what ends
 //! the child is told as a refusal, and the other ways remain.
 
-use super::child;
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::cell::RefCell;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 
 /// Goes on where the calling thread can make this system call and live.
 ///
@@ -55,10 +55,9 @@ fn ends_a_child(call: libc::c_long) -> io::Result<bool> {
         }
         child
     };
-    if child < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(child::wait(child as u32)?.status.signal() == Some(libc::SIGSYS))
+    let child = Pid::from_raw(child).filter(|_| child > 0).ok_or_else(io::Error::last_os_error)?;
+    let ended = retry_on_intr(|| waitid(WaitId::Pid(child), WaitIdOptions::EXITED))?;
+    Ok(ended.and_then(|ended| ended.terminating_signal()) == Some(libc::SIGSYS))
 }
 
 #[cfg(test)]

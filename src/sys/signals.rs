@@ -140,15 +140,30 @@ impl Drop for Outlived {
 
 extern "C" fn nothing(_signal: i32) {}
 
-/// Stops this process, as the terminal's stop key does, until it is continued.
-pub fn stop_here() {
-    // SAFETY: no memory involved.
-    unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+/// Stops this process by one of the signals that do that by default, also where it is handled, until it is continued.
+pub fn stop_here(signal: i32) {
+    // SAFETY: sigaction is plain numbers, for which all zeros are a value, and the default action.
+    let (mut before, default): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+    // SAFETY: both are valid, and `before` is writable. What raise(3) sends to the calling thread has stopped the process
+    // before it returns, so that what was in force before comes back afterwards. SIGSTOP has no action to be set.
+    unsafe {
+        let set = libc::sigaction(signal, &default, &mut before) == 0;
+        libc::raise(signal);
+        if set {
+            libc::sigaction(signal, &before, std::ptr::null_mut());
+        }
+    }
 }
 
-/// Whether a terminal controls this process.
-pub fn has_terminal() -> bool {
-    std::fs::File::open("/dev/tty").is_ok()
+/// Whether a shell watches this process for stops, as a job on a terminal: its parent is of the same session, and of another
+/// process group.
+pub fn is_watched_job() -> bool {
+    // SAFETY: plain numbers.
+    let is_apart = unsafe {
+        let parent = libc::getppid();
+        libc::getsid(parent) == libc::getsid(0) && libc::getpgid(parent) != libc::getpgrp()
+    };
+    is_apart && std::fs::File::open("/dev/tty").is_ok()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod files;
 mod inside;
 mod instruction;
+mod job;
 pub mod launch;
 pub mod preload;
 pub mod ptrace;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod shell;
+
 use fsprobe::report::{Noise, Report, Tool};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -13,11 +13,12 @@ mod place;
 mod program;
 mod unseen;
 
+use super::job::Job;
 use super::sample::Beside;
 use super::{Done, Launch, TraceError};
 use crate::report::Watched;
 use crate::sys::child::Preparation;
-use crate::sys::{clock, proc, usage};
+use crate::sys::{clock, proc, sandbox, usage};
 use counts::{Counts, Setting};
 use looks::Looks;
 use place::Place;
@@ -57,6 +58,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     }
     let loader = program::own_loader();
     program::watchable(launch, &loader).map_err(TraceError::Closed)?;
+    outlives_sandbox()?;
     let window = crate::host::rep_movsb_window(&loader, &launch.environment);
     let setting =
         Setting { window: window.clone().unwrap_or(USUAL_WINDOW), loader: program::identity(&loader) };
@@ -66,12 +68,13 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
 
     let mut beside = Beside::open(&launch);
     let (began, before) = (clock::now_ns(), usage::children_ns());
+    let job = Job::begin();
     let mut child = launch.start(Preparation::default())?;
     // what it starts begins no sooner; where it has ended already, that was just now
     let began_tick = proc::began(child.id()).or_else(|| proc::began(std::process::id()));
     let mut looks = Looks::new();
     Beside::during(&mut beside, |drain| {
-        wait_until_ended(child.id(), on_signal, &mut || {
+        wait_until_ended(child.id(), &job, on_signal, &mut || {
             looks.turn(child.id(), &place);
             drain(true);
         });
@@ -123,6 +126,37 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
     })
 }
 
+/// System calls that the object makes in programs, but for those that the loader makes too.
+const CALLS: [(libc::c_long, &str); 16] = [
+    (libc::SYS_access, "access"),
+    (libc::SYS_close_range, "close_range"),
+    (libc::SYS_fcntl, "fcntl"),
+    (libc::SYS_fstat, "fstat"),
+    (libc::SYS_fstatfs, "fstatfs"),
+    (libc::SYS_getgid, "getgid"),
+    (libc::SYS_getpid, "getpid"),
+    (libc::SYS_getrusage, "getrusage"),
+    (libc::SYS_getuid, "getuid"),
+    (libc::SYS_getxattr, "getxattr"),
+    (libc::SYS_lseek, "lseek"),
+    (libc::SYS_madvise, "madvise"),
+    (libc::SYS_prctl, "prctl"),
+    (libc::SYS_readlink, "readlink"),
+    (libc::SYS_sched_yield, "sched_yield"),
+    (libc::SYS_stat, "stat"),
+];
+
+/// Whether a sandbox that fsprobe runs in lets programs live that make the object's calls; one that a program sets for
+/// itself is met by the object.
+fn outlives_sandbox() -> Result<(), TraceError> {
+    match CALLS.iter().find(|(number, _)| sandbox::lets(*number).is_err()) {
+        None => Ok(()),
+        Some((_, name)) => Err(TraceError::Closed(format!(
+            "a sandbox ends programs that call {name}(2), as the object does in them (use --via ptrace or --via sample)"
+        ))),
+    }
+}
+
 /// LD_PRELOAD as the command would have it, and the object after that.
 fn preloaded(launch: &Launch, object: &OsStr) -> OsString {
     let given = launch.environment.iter().rev().find(|(name, _)| name == VARIABLE);
@@ -138,11 +172,12 @@ fn preloaded(launch: &Launch, object: &OsStr) -> OsString {
 
 /// Returns when the child has ended, which is not waited for: /proc tells of it until it is. Passes signals on, and
 /// calls `turn` now and then.
-fn wait_until_ended(child: u32, on_signal: &dyn Fn() -> Option<i32>, turn: &mut dyn FnMut()) {
+fn wait_until_ended(child: u32, job: &Job, on_signal: &dyn Fn() -> Option<i32>, turn: &mut dyn FnMut()) {
     let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else { return };
     let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok();
     while !has_ended(pid) {
         turn();
+        job.follow(pid);
         if let Some(signal) = on_signal().and_then(Signal::from_named_raw) {
             // It has not been waited for, so the number is its own; where it has ended, nothing happens.
             let _ = kill_process(pid, signal);
@@ -163,5 +198,23 @@ fn has_ended(pid: Pid) -> bool {
     match waitid(WaitId::Pid(pid), options) {
         Ok(state) => state.is_some(),
         Err(error) => io::Error::from(error).kind() != io::ErrorKind::Interrupted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_of_the_object_is_known() {
+        // made by every dynamically linked program, or where it ends anyway
+        const COMMON: [&str; 7] = ["close", "exit_group", "name", "openat", "pread64", "read", "wait4"];
+        for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/preload")).unwrap() {
+            let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            for call in source.split("BARE(").skip(1).filter_map(|rest| rest.split([',', ')']).next()) {
+                let is_known = COMMON.contains(&call) || CALLS.iter().any(|(_, known)| *known == call);
+                assert!(is_known, "{call}");
+            }
+        }
     }
 }

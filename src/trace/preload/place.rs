@@ -66,10 +66,12 @@ impl Place {
         }
         remove_orphans(place);
         let private = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(place);
+        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private.clone()).tempdir_in(place);
         let folder = folder.map_err(in_words)?;
+        at_least(folder.path(), private).map_err(in_words)?;
         let path = folder.path().join(OBJECT);
         std::fs::write(&path, object).map_err(in_words)?;
+        at_least(&path, Permissions::from_mode(0o600)).map_err(in_words)?;
         let counts = counts(&folder.path().join(COUNTS), setting).map_err(in_words)?;
         Ok(Place { folder, object: path, counts })
     }
@@ -153,10 +155,17 @@ fn is_orphan(mut counts: &File) -> bool {
             .is_ok_and(|counts| !counts.processes().iter().any(|process| is_running(process.pid)))
 }
 
+/// Gives a file the permissions that a umask has taken from it.
+fn at_least(path: &Path, wanted: Permissions) -> io::Result<()> {
+    let has = std::fs::metadata(path)?.permissions().mode();
+    if has & wanted.mode() == wanted.mode() { Ok(()) } else { std::fs::set_permissions(path, wanted) }
+}
+
 /// The file of counts, locked as long as it is open. All its room is taken now: a program that met a full disk at a count would be ended.
 fn counts(path: &Path, setting: &Setting) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    at_least(path, Permissions::from_mode(0o600))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     match fallocate(&file, FallocateFlags::empty(), 0, ALL_BYTES as u64) {
         Ok(()) => {}

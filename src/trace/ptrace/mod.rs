@@ -76,7 +76,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
         });
         Ok((ended, started))
     })
-    .map_err(|error| broken("cannot start a thread", error))?;
+    .map_err(|error| closed("a further thread", &error))?;
     let (mut done, has_outlived) = match (traced, started) {
         (Err(Failed::Seize(error)), _) => return Err(closed("ptrace(2)", &error)),
         (Err(Failed::NoFilter), _) => {

@@ -25,6 +25,8 @@ pub struct Watcher<'a> {
     has_begun: bool,
     status: Option<ExitStatus>,
     has_outlived: bool,
+    /// Whether the last SIGSTOP of the command was its own.
+    has_stopped_itself: bool,
     /// How often threads were stopped at calls.
     stops: &'a AtomicU64,
     threads: HashMap<u32, Thread>,
@@ -101,6 +103,7 @@ impl<'a> Watcher<'a> {
             has_begun: false,
             status: None,
             has_outlived: false,
+            has_stopped_itself: false,
             stops,
             threads: HashMap::new(),
             processes: Processes::default(),
@@ -163,11 +166,15 @@ impl<'a> Watcher<'a> {
             Stop::Executed => self.executed(thread, known)?,
             Stop::Group(signal) => {
                 ptrace::listen(thread);
-                if thread == self.root {
+                if thread == self.root && (signal != libc::SIGSTOP || self.has_stopped_itself) {
+                    self.has_stopped_itself = false;
                     stop_with_the_command(signal);
                 }
             }
             Stop::Signal(signal) => {
+                if signal == libc::SIGSTOP && known.process == self.root {
+                    self.has_stopped_itself = ptrace::sender(thread) == Some(self.root);
+                }
                 self.signalled(known, signal);
                 send_on(thread, known, signal);
             }
@@ -357,10 +364,11 @@ pub(super) fn send_on(thread: u32, known: &Thread, signal: i32) {
     }
 }
 
-/// Stops fsprobe as well where a shell watches it for that: the terminal's stop keys, or reading from the
-/// background. Not for SIGSTOP, which no terminal sends: whoever sent it to the command will continue that alone.
+/// Stops fsprobe as well where a shell watches it for that: the terminal's stop keys, reading from the background, or
+/// SIGSTOP where the command sent it to itself: whoever else sent that to it will continue it alone, and a tracer that is
+/// stopped could not go on with it.
 fn stop_with_the_command(signal: i32) {
-    if signal != libc::SIGSTOP && signals::has_terminal() {
-        signals::stop_here();
+    if signals::is_watched_job() {
+        signals::stop_here(signal);
     }
 }

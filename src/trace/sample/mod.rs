@@ -14,6 +14,7 @@ mod session;
 mod tally;
 mod world;
 
+use super::job::Job;
 use super::{Done, Launch, TraceError};
 use crate::report::{Samples, Unseen, Watched};
 use crate::sys::child::Preparation;
@@ -114,8 +115,9 @@ pub fn watch(
     let status = match target {
         Target::Command(launch) => {
             // The events are this thread's, and so inherited by what it starts.
+            let job = Job::begin();
             let child = launch.start(Preparation::default())?;
-            Some(watch.follow(child, options, live)?)
+            Some(watch.follow(child, &job, options, live)?)
         }
         Target::Process(pid) => {
             watch.session.attach(*pid, &mut watch.tally.world).map_err(|error| closed(target, &error))?;
@@ -146,6 +148,7 @@ impl Watch {
     fn follow(
         &mut self,
         mut child: Child,
+        job: &Job,
         options: &SampleOptions<'_>,
         live: &mut dyn FnMut(&Watched),
     ) -> Result<ExitStatus, TraceError> {
@@ -157,6 +160,7 @@ impl Watch {
                 // Not reaped before the next line, so the number is still its own; it may have ended.
                 let _ = kill_process(pid, signal);
             }
+            job.follow(pid);
             ended = child.try_wait().transpose();
             ended.is_some()
         };

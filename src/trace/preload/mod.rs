@@ -15,8 +15,8 @@ mod unseen;
 
 use super::job::Job;
 use super::sample::Beside;
-use super::{Done, Launch, TraceError};
-use crate::report::Watched;
+use super::{BY_PTRACE, Done, Launch, TraceError};
+use crate::report::{Unseen, Watched};
 use crate::sys::child::Preparation;
 use crate::sys::{clock, proc, sandbox, usage};
 use counts::{Counts, Setting};
@@ -27,6 +27,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 use unseen::{Io, Known};
 
@@ -108,6 +110,7 @@ pub fn watch(launch: &Launch, on_signal: &dyn Fn() -> Option<i32>) -> Result<Don
         unseen.extend(unseen::past_what_is_counted(user_ns));
     }
     unseen.extend(inside.filter(|_| own.is_none()));
+    unseen.extend(ended_by_sandbox(status));
     if let Err(why) = &window {
         unseen.push(unseen::thresholds(why));
         counts::without_distances(&mut copies);
@@ -157,6 +160,17 @@ fn outlives_sandbox() -> Result<(), TraceError> {
     }
 }
 
+/// That the object may be why a sandbox of the program's own has ended it, of its first process or a shell's.
+fn ended_by_sandbox(status: ExitStatus) -> Option<Unseen> {
+    let is_so = status.signal() == Some(libc::SIGSYS) || status.code() == Some(128 + libc::SIGSYS);
+    is_so.then(|| Unseen {
+        what: "what the command would have gone on to do".into(),
+        why: "a sandbox ended it (SIGSYS), perhaps for a call that the object made in it".into(),
+        remedy: Some(BY_PTRACE.into()),
+        ..Unseen::default()
+    })
+}
+
 /// LD_PRELOAD as the command would have it, and the object after that.
 fn preloaded(launch: &Launch, object: &OsStr) -> OsString {
     let given = launch.environment.iter().rev().find(|(name, _)| name == VARIABLE);
@@ -204,6 +218,12 @@ fn has_ended(pid: Pid) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_by_a_sandbox_is_told() {
+        let told = |raw| ended_by_sandbox(ExitStatus::from_raw(raw)).is_some();
+        assert_eq!([libc::SIGSYS, 159 << 8, 9, 0].map(told), [true, true, false, false]);
+    }
 
     #[test]
     fn every_call_of_the_object_is_known() {
